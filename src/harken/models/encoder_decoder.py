@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from harken.kernels.cross_entropy import linear_cross_entropy
 from harken.kernels.decoding.description import Recurrent, Transformer, Undescribed
 from harken.models.base import CAPACITY, PAD, Decoder, DecoderState, Encoder, Memory, token_embedding
-from harken.nn.transformer.balance import Balance
+from harken.nn.transformer.experts import Balance
 
 
 class TranslationModel(nn.Module, ABC):

@@ -39,9 +39,8 @@ from harken.nn.recurrent.onnx import export_onnx
 from harken.nn.recurrent.rnn import RNNCell
 from harken.nn.recurrent.stack import Stack
 from harken.nn.recurrent.trace import DirectionTrace, Trace
-from harken.nn.transformer.balance import Balance
 from harken.nn.transformer.block import DecoderBlock, EncoderBlock, FeedForward
-from harken.nn.transformer.experts import Experts
+from harken.nn.transformer.experts import Balance, Experts
 from harken.nn.transformer.stack import DecoderStack, EncoderStack
 from harken.nn.transformer.torch_layers import (
     Transformer,

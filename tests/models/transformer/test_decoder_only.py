@@ -61,7 +61,7 @@ def test_the_source_sees_both_sides_and_the_target_only_its_past() -> None:
         1, ((torch.arange(5) - (5 - LENGTHS)[:, None]) % 5)[..., None].expand(-1, -1, 8)
     )
     model.target_embedding = torch.nn.Identity()
-    hidden = model._read_on(written, model.read_source(SOURCE, LENGTHS))[0]
+    hidden = model(SOURCE, LENGTHS, written)
     for place in range(3):
         on_source, on_target = torch.autograd.grad(hidden[:, place].sin().sum(), [embedded, written], retain_graph=True)
         assert (on_target[:, place + 1 :] == 0).all()

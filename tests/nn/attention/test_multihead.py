@@ -5,6 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from harken.nn import CrossAttention, SelfAttention, length_mask
+from harken.nn.attention.kv_cache import KVCache
 
 WIDTH, HEADS = 8, 2
 LENGTHS = torch.tensor([3, 5])
@@ -58,30 +59,52 @@ def test_self_attention_is_torchs(values: Tensor) -> None:
     assert torch.allclose(ours, weights, rtol=0, atol=1e-9)
 
 
-def test_steps_with_a_cache_equal_the_whole(values: Tensor) -> None:
+def empty_cache(values: Tensor, static: bool = False, max_length: int = 5) -> KVCache:
+    return KVCache(1, len(values), HEADS, WIDTH // HEADS, max_length, values, static)
+
+
+@pytest.mark.parametrize(("static", "max_length"), [(False, 5), (False, 1), (True, 5), (True, 7)])
+@torch.no_grad()
+def test_steps_with_a_cache_equal_the_whole(values: Tensor, static: bool, max_length: int) -> None:
     layer = SelfAttention(WIDTH, HEADS).double()
-    whole, kv_cache = layer(values, causal=True), None
+    whole, cache = layer(values, causal=True), empty_cache(values, static, max_length)
     for position in range(5):
-        now, kv_cache, weights = layer.step(values[:, position : position + 1], kv_cache)
+        cache.advance_()
+        now, weights = layer.step(values[:, position : position + 1], cache, 0)
         assert torch.allclose(now, whole[:, position : position + 1], rtol=0, atol=1e-9)
-        assert kv_cache[0].shape == kv_cache[1].shape == (2, HEADS, position + 1, WIDTH // HEADS)
-        assert weights is None
+        assert cache.length == position + 1 and weights is None
 
 
 @pytest.mark.parametrize("pieces", [[2, 3], [1, 4], [4, 1], [5]])
 @pytest.mark.parametrize("need_weights", [False, True])
+@torch.no_grad()
 def test_steps_of_several_positions_do_not_see_the_future(
     values: Tensor, pieces: list[int], need_weights: bool
 ) -> None:
     layer = SelfAttention(WIDTH, HEADS).double()
     whole, right = layer.with_weights(values, None, causal=True)
-    kv_cache, end = None, 0
+    cache, end = empty_cache(values), 0
     for piece in values.split(pieces, 1):
         start, end = end, end + piece.shape[1]
-        now, kv_cache, weights = layer.step(piece, kv_cache, need_weights=need_weights)
+        cache.advance_(piece.shape[1])
+        now, weights = layer.step(piece, cache, 0, need_weights=need_weights)
         assert torch.allclose(now, whole[:, start:end], rtol=0, atol=1e-9)
         if need_weights:
             assert torch.allclose(weights, right[:, :, start:end, :end], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("score", ["scaled", "additive"])
+@torch.no_grad()
+def test_hypotheses_share_the_memory_of_their_source(values: Tensor, score: str) -> None:
+    layer, queries = CrossAttention(WIDTH, HEADS, score=score).double(), torch.randn(6, 2, WIDTH, dtype=torch.float64)
+    memory, mask = layer.keys_values(values), torch.arange(5) < torch.tensor([[2], [5]])
+    added = torch.zeros(2, 5, dtype=torch.float64).masked_fill(~mask, -torch.inf)[:, None, None]
+    repeated = tuple(part.repeat_interleave(3, 0) for part in memory)
+    right, weights = layer.with_weights(queries, repeated, mask.repeat_interleave(3, 0)[:, None, None])
+    for given in (mask[:, None, None], added):
+        output, shared = layer.with_weights(queries, memory, given)
+        assert torch.allclose(output, right, rtol=0, atol=1e-9) and torch.allclose(shared, weights, rtol=0, atol=1e-9)
+        assert torch.allclose(layer(queries, memory, given), right, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", [SelfAttention, CrossAttention])

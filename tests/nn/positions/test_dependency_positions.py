@@ -17,6 +17,7 @@ from harken.nn import (
     length_mask,
 )
 from harken.nn.attention.head_scores import HEAD_SCORES
+from harken.nn.attention.kv_cache import KVCache
 
 WIDTH, HEADS = 8, 2
 HEADS_OF = [[1, -1, 1, 4, 2], [-1, 0, 1, -1, -1]]  # five words, and three with two places of padding
@@ -68,13 +69,17 @@ def test_padding_changes_nothing(score: str) -> None:
 
 @each_score
 def test_steps_with_a_cache_equal_the_whole(score: str) -> None:
-    layer, values, past, other = build(score), draw(2, 5, WIDTH), None, None
+    layer, values = build(score), draw(2, 5, WIDTH)
+    caches = [KVCache(1, 2, HEADS, WIDTH // HEADS, 5, values.detach()) for _ in range(2)]
     whole = layer(values, None, True, APART)
     for place in range(5):
         row = APART[:, place : place + 1, : place + 1]
         here = values[:, place : place + 1]
-        now, past, _ = layer.step(here, past, distances=row)
-        again, other, weights = layer.step(here, other, distances=row, need_weights=True)
+        for cache in caches:
+            cache.advance_()
+        with torch.no_grad():
+            now, _ = layer.step(here, caches[0], 0, distances=row)
+            again, weights = layer.step(here, caches[1], 0, distances=row, need_weights=True)
         for found in (now, again):
             assert torch.allclose(found, whole[:, place : place + 1], rtol=0, atol=1e-9)
         assert weights.shape == (2, HEADS, 1, place + 1)

@@ -61,7 +61,13 @@ def test_a_cache_is_reordered_cut_and_reset():
     assert not cache.values.any()
 
 
-def test_a_stack_with_recurrent_units_says_how_to_step_it():
-    stack, values = DecoderStack(1, 8, 2, 16, mixer="ssru"), torch.randn(1, 3, 8)
-    with pytest.raises(ValueError, match="SSRUCache"):
-        stack.step(values, None, stack.precompute_cross_kv(values))
+def test_a_stack_with_recurrent_units_steps_one_token_at_a_time():
+    stack, values = DecoderStack(1, 8, 2, 16, mixer="ssru").eval(), torch.randn(1, 3, 8)
+    cross_kv, cache = stack.precompute_cross_kv(values), None
+    with torch.no_grad():
+        whole = stack(values, values)
+        for time in range(3):
+            now, cache, _ = stack.step(values[:, time : time + 1], cache, cross_kv)
+            assert torch.allclose(now[:, 0], whole[:, time], atol=1e-5)
+    with pytest.raises(ValueError, match="one token of each row at a time, not 3"):
+        stack.step(values, None, cross_kv)

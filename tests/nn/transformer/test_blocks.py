@@ -5,6 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from harken.nn import DecoderBlock, EncoderBlock, FeedForward, length_mask
+from harken.nn.attention.kv_cache import KVCache
 
 WIDTH, HEADS, INNER = 8, 2, 12
 MASK = length_mask(torch.tensor([3, 5]), 5)[:, None, None]
@@ -66,14 +67,15 @@ def test_decoder_block(norm: str) -> None:
     found = block(values, keys_values, MASK)
     with_weights, weights = block.with_weights(values, keys_values, MASK)
     assert torch.allclose(with_weights, found, rtol=0, atol=1e-9)
-    past = None
-    for place in range(4):
-        for wanted in (False, True):
-            now, after, seen = block.step(values[:, place : place + 1], past, keys_values, MASK, wanted)
+    for wanted in (False, True):
+        cache = KVCache(1, 2, HEADS, WIDTH // HEADS, 4, values.detach())
+        for place in range(4):
+            cache.advance_()
+            with torch.no_grad():
+                now, seen = block.step(values[:, place : place + 1], cache, 0, keys_values, MASK, wanted)
             assert torch.allclose(now[:, 0], found[:, place], rtol=0, atol=1e-9)
             assert (seen is not None) == wanted
-        assert torch.allclose(seen[:, :, 0], weights[:, :, place], rtol=0, atol=1e-9)
-        past = after
+            assert not wanted or torch.allclose(seen[:, :, 0], weights[:, :, place], rtol=0, atol=1e-9)
     same(found, right, [values, memory])
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from harken.nn.attention.packed import PackedMask
-from harken.nn.transformer.fused import Draws
+from harken.nn.transformer.fused import DropoutSeed
 from harken.nn.transformer.stack import DecoderStack, EncoderStack
 
 OPTIONS = {"layers": 2, "width": 8, "heads": 2, "feedforward": 16, "dropout": 0.3, "positions": "sinusoidal"}
@@ -16,7 +16,7 @@ def gradients(stack: torch.nn.Module, values: Tensor, recompute: bool, packed: b
     torch.manual_seed(5)
     if packed:
         mask = PackedMask.spans(torch.tensor([3, 4]), 7)
-        output = stack.packed(values[0], mask, Draws(torch.tensor([1])))  # type: ignore[operator]
+        output = stack.packed(values[0], DropoutSeed(torch.tensor([1])), mask)  # type: ignore[operator]
     elif isinstance(stack, DecoderStack):
         output = stack(values, values.flip(1))
     else:

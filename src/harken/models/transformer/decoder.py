@@ -18,21 +18,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from harken.models.base import CAPACITY, Decoder, DecoderState, Memory, refuse_too_long
-from harken.nn.attention.cached import StepCache, cross_attention_step, self_attention_step
+from harken.nn.attention.kv_cache import KeyValue, KVCache
 from harken.nn.positions.absolute import SinusoidalPositions
-from harken.nn.positions.rotary import RotaryPositions
 from harken.nn.recurrent.ssru import SSRUCache
 from harken.nn.transformer import stack
-from harken.nn.transformer.balance import Balance
-from harken.nn.transformer.block import DecoderBlock
-from harken.nn.transformer.stack import KVCache
+from harken.nn.transformer.experts import Balance
 
 if TYPE_CHECKING:
     from harken.models.transformer.config import TransformerMixerConfig
@@ -40,11 +37,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class TransformerState(DecoderState):
-    """Keys and values of the source, kept once a source, and of the tokens so far."""
+    """Keys and values of the source, stored once a source, and of the tokens so far."""
 
-    memory: KVCache  # of the cross-attention, per layer: (B, N, S, K) twice
-    mask: Tensor | None  # (B, 1, 1, S), 0 or -inf, added to the scores of the source
-    cache: StepCache | SSRUCache  # keys and values of the tokens so far, or the states of recurrent units
+    cache: KVCache | SSRUCache  # keys and values of the tokens so far, or the states of recurrent units
+    memory: list[KeyValue] = field(default_factory=list)  # of the cross-attention, per layer: (B, N, S, K) twice
+    mask: Tensor | None = None  # (B, 1, 1, S), 0 or -inf, added to the scores of the source
     beam: int = 1
     need_weights: bool = False
     attention: Tensor | None = None
@@ -99,52 +96,30 @@ class TransformerDecoder(Decoder):
     ) -> TransformerState:
         """The state before the first token, with keys and values of the memory for every layer.
 
-        With `static` every shape and address is fixed from here on (`harken.nn.attention.cached`).
+        With `static` every shape and address is fixed from here on (`harken.nn.attention.kv_cache`).
         """
-        pairs = [(key.contiguous(), value.contiguous()) for key, value in self.stack.precompute_cross_kv(memory.values)]
-        sources, heads, _, size = pairs[0][0].shape
-        mask = None
+        memories = self.stack.precompute_cross_kv(memory.values)
+        memories = [(key.contiguous(), value.contiguous()) for key, value in memories]
+        like, mask = memories[0][0], None
         if memory.mask is not None:
-            like = pairs[0][0]
             mask = torch.zeros(memory.mask.shape, dtype=like.dtype, device=like.device)
             mask = mask.masked_fill_(~memory.mask, -torch.inf)[:, None, None]
         if static:
             self._scaled(memory.values[:, :1], max_length - 1)  # no table of positions grows later
-            if isinstance(self.stack.positions, SinusoidalPositions):
-                self.stack.positions(max_length)
-            for block in self.stack.blocks if self.mixer == "attention" else ():
-                if isinstance(rotary := block.attention.positions, RotaryPositions):  # type: ignore[union-attr]
-                    rotary.angles(max_length)
-        if self.mixer == "ssru":
-            states = SSRUCache(len(pairs), sources * beam, self.width, pairs[0][0], static)
-            return TransformerState(pairs, mask, states, beam)
-        room = max_length if static else min(max_length, CAPACITY)  # limits are far above what is written
-        cache = StepCache(len(pairs), sources * beam, heads, size, room, pairs[0][0], static)
-        return TransformerState(pairs, mask, cache, beam)
+            for module in self.stack.modules():
+                if isinstance(module, SinusoidalPositions):  # also the angles of rotary positions
+                    module(max_length)
+        capacity = max_length if static else min(max_length, CAPACITY)  # limits are far above what is written
+        return TransformerState(self.stack.new_cache(len(like) * beam, capacity, like, static), memories, mask, beam)
 
     @torch.no_grad()
     def step(self, embedded: Tensor, state: Any) -> Tensor:
         """One token a row, with the cache: the prefix is not read again."""
-        cache, values = state.cache, self._scaled(embedded[:, None], state.position)[:, 0]  # (R, D)
-        cache.advance_()
-        if self.stack.positions is not None:
-            values = values + self.stack.positions(1, cache.position if cache.static else cache.length - 1)
-        state.attention = None
-        for layer, block in enumerate(self.stack.blocks):
-            assert isinstance(block, DecoderBlock)
-            inputs = block.before(block.attention_norm, values)
-            if isinstance(cache, SSRUCache):
-                change = cache.step(block.recurrence, inputs, layer)
-            else:
-                change, _ = self_attention_step(block.attention, inputs, cache, layer)
-            values = block.after(block.attention_norm, values, change)
-            wanted = state.need_weights and layer == self.alignment_layer
-            query = block.before(block.cross_norm, values)
-            change, weights = cross_attention_step(block.cross, query, state.memory[layer], state.mask, wanted)
-            values = block.feed_forward(block.after(block.cross_norm, values, change))
-            if weights is not None:
-                state.attention = self._mean_of_heads(weights[:, :, None])[:, 0]  # (R, S)
-        return self.stack.norm(values)
+        values = self._scaled(embedded[:, None], state.position)  # (R, 1, D)
+        layer = self.alignment_layer if state.need_weights else None
+        hidden, _, weights = self.stack.step(values, state.cache, state.memory, state.mask, layer)
+        state.attention = None if weights is None else self._mean_of_heads(weights)[:, 0]  # (R, S)
+        return hidden[:, 0]
 
     def attention(self, embedded: Tensor, memory: Memory) -> Tensor:
         """Cross-attention weights (B, L, N, T, S) of every layer and head."""

@@ -14,60 +14,59 @@ as in the encoder-decoder Transformer (`decoder.py`), each row normalised to sum
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from harken.models.base import CAPACITY, DecoderState, refuse_too_long
+from harken.models.base import CAPACITY, refuse_too_long
 from harken.models.encoder_decoder import TranslationModel
-from harken.models.transformer.decoder import alignment_layer
-from harken.nn.attention.cached import StepCache, self_attention_step
-from harken.nn.transformer.balance import Balance
-from harken.nn.transformer.block import EncoderBlock
-from harken.nn.transformer.stack import EncoderStack, KVCache, cached_length
+from harken.models.transformer.decoder import TransformerState, alignment_layer
+from harken.nn.attention.kv_cache import KeyValue, KVCache
+from harken.nn.transformer.experts import Balance
+from harken.nn.transformer.stack import EncoderStack
 
 if TYPE_CHECKING:
     from harken.models.config import DecoderOnlyConfig
 
 
+class SourceKeysValues:
+    """Keys and values of the sources with their gradients, for training, where a `KVCache` has none.
+
+    The first pass stores those of each layer, the second attends to them and to its own.
+    """
+
+    mask: Tensor | None = None
+    distances: Tensor | None = None
+
+    def __init__(self) -> None:
+        self.start = 0
+        self.layers: list[KeyValue] = []
+
+    def write_(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
+        """As `KVCache.write_`."""
+        if not self.start:
+            self.layers.append((key, value))
+            return key, value
+        return torch.cat((self.layers[layer][0], key), 2), torch.cat((self.layers[layer][1], value), 2)
+
+
 @dataclass
-class Prefix:
-    """Sources as they were read: keys and values of each layer, and where they stand."""
-
-    kv_cache: KVCache  # per layer: (B, N, S, K) twice; with the targets read so far where there are any
-    shift: Tensor | None  # (B,) how far each source was moved to the right; None: not at all
-    size: int  # S
-
-    def source_mask(self) -> Tensor | None:
-        """(B, S), True where the right-aligned source has a token; None without padding."""
-        if self.shift is None:
-            return None
-        return torch.arange(self.size, device=self.shift.device) >= self.shift[:, None]
-
-
-@dataclass
-class PrefixState(DecoderState):
+class PrefixState(TransformerState):
     """Keys and values of the source and of the tokens so far in one cache, the source's first."""
 
-    cache: StepCache
-    shift: Tensor | None  # (R,) how far each source was moved to the right; None: not at all
-    size: int  # S
-    seen: Tensor | None  # (R, 1, 1, S + room), False on the padding of the source
-    beam: int = 1
-    need_weights: bool = False
-    attention: Tensor | None = None
+    cache: KVCache
+    shift: Tensor | None = None  # (R,) how far each source was moved to the right; None: not at all
+    size: int = 0  # S
+    visible: Tensor | None = None  # (R, 1, 1, S + capacity), False on the padding of the source
 
     def map_rows_(self, function: Callable[[Tensor], Tensor]) -> None:
-        self.cache.select_(function(torch.arange(self.cache.rows, device=self.cache.values.device)))
+        super().map_rows_(function)
         self.shift = None if self.shift is None else function(self.shift)
-        self.seen = None if self.seen is None else function(self.seen)
-
-    def map_sources_(self, function: Callable[[Tensor], Tensor]) -> None:
-        """All tensors have a row for each hypothesis."""
+        self.visible = None if self.visible is None else function(self.visible)
 
     def reorder_(self, beam_index: Tensor) -> None:
         """See `DecoderState`; the slots of the source stay where they are."""
@@ -87,20 +86,26 @@ class DecoderOnly(TranslationModel):
         self.alignment_layer = alignment_layer(config.alignment_layer, config.layers)
         self.alignment_heads, self.alignment_shift = config.alignment_heads, config.alignment_shift
 
-    def read_source(self, source: Tensor, lengths: Tensor | None, balance: Balance | None = None) -> Prefix:
-        """Read the sources in both directions."""
-        size = source.shape[1]
-        shift = None if lengths is None else size - lengths
-        prefix = Prefix([], shift, size)
-        mask = prefix.source_mask()
-        if shift is not None:
+    def read_source(
+        self, source: Tensor, lengths: Tensor | None, cache: Any, balance: Balance | None = None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Read the sources (B, S) in both directions into a cache.
+
+        Returns:
+            How far each source is moved to the right (B,), and the mask (B, S), True where it then has a token; None
+            without padding.
+        """
+        size, shift, mask = source.shape[1], None, None
+        if lengths is not None:
+            shift = size - lengths
+            mask = torch.arange(size, device=source.device) >= shift[:, None]
             source = source.gather(1, _right_aligned(shift, size))
         if balance is not None:
             balance.real = mask
-        values = self._embed(self.source_embedding(source), 0, None if shift is None else -shift)
-        return self._blocks(
-            values, prefix, None if mask is None else mask[:, None, None], causal=False, balance=balance
-        )[1]
+        values = self._embed(self.source_embedding(source), 0, shift)
+        visible = None if mask is None else mask[:, None, None]
+        self.stack.run_cached(values, cache, visible, causal=False, balance=balance)
+        return shift, mask
 
     def start(
         self,
@@ -112,14 +117,13 @@ class DecoderOnly(TranslationModel):
         max_length: int = CAPACITY,
     ) -> PrefixState:
         """The keys and values of the sources, in a cache with room for the targets; distances are not used."""
-        prefix = self.read_source(source, lengths)
-        key, max_length = prefix.kv_cache[0][0], min(max_length, CAPACITY)  # limits are far above what is written
-        room = prefix.size + max_length
-        cache = StepCache(len(prefix.kv_cache), len(key), key.shape[1], key.shape[3], room, key)
-        cache.fill_(prefix.kv_cache)
-        seen = prefix.source_mask()
-        seen = None if seen is None else F.pad(seen, (0, max_length), value=True)[:, None, None]
-        state = PrefixState(cache, prefix.shift, prefix.size, seen)
+        (rows, size), capacity = source.shape, min(max_length, CAPACITY)  # limits are far above what is written
+        cache = self.stack.new_cache(rows, size + capacity, self.source_embedding.weight.detach())
+        cache.advance_(size)
+        with torch.no_grad():
+            shift, mask = self.read_source(source, lengths, cache)
+        visible = None if mask is None else F.pad(mask, (0, capacity), value=True)[:, None, None]
+        state = PrefixState(cache, shift=shift, size=size, visible=visible)
         state.expand_(beam)
         return state
 
@@ -127,89 +131,70 @@ class DecoderOnly(TranslationModel):
         self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None
     ) -> Tensor:
         """Hidden states (B, T, D) under teacher forcing."""
-        return self._read_on(target, self.read_source(source, lengths))[0]
+        return self._read_both(source, lengths, target)[0]
 
     def forward_with_balance(
         self, source: Tensor, lengths: Tensor | None, target: Tensor, real: Tensor, distances: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """The same, and the weighted balance of experts on sources and targets."""
-        prefix, rest = Balance(), Balance(real)
-        hidden = self._read_on(target, self.read_source(source, lengths, prefix), balance=rest)[0]
-        return hidden, self.balance * (prefix.total() + rest.total())
+        balances = Balance(), Balance(real)
+        hidden, _ = self._read_both(source, lengths, target, balances=balances)
+        return hidden, self.balance * (balances[0].total() + balances[1].total())
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: Any) -> Tensor:
         """One token a row, with the cache: the prefix is not read again."""
-        cache, offset = state.cache, None if state.shift is None else -state.shift
-        values = self._embed(self.target_embedding(tokens)[:, None], cache.length, offset)[:, 0]  # (R, D)
+        cache, mask = state.cache, None
+        values = self._embed(self.target_embedding(tokens)[:, None], cache.length, state.shift)  # (R, 1, D)
         cache.advance_()
-        if state.seen is not None and state.seen.shape[-1] < cache.length:
-            state.seen = F.pad(state.seen, (0, cache.length), value=True)
-        mask = None if state.seen is None else state.seen[..., : cache.length]
+        if state.visible is not None:
+            if state.visible.shape[-1] < cache.length:
+                state.visible = F.pad(state.visible, (0, cache.length), value=True)
+            mask = state.visible[..., : cache.length]
+        layers = [self.alignment_layer] if state.need_weights else []
+        hidden, weights = self.stack.run_cached(values, cache, mask, weights_layers=layers)
         state.attention = None
-        for layer, block in enumerate(self.stack.blocks):
-            assert isinstance(block, EncoderBlock)
-            wanted = state.need_weights and layer == self.alignment_layer
-            inputs = block.before(block.attention_norm, values)
-            change, weights = self_attention_step(block.attention, inputs, cache, layer, mask, wanted)
-            values = block.feed_forward(block.after(block.attention_norm, values, change))
-            if weights is not None:
-                found = _left_aligned(weights[:, :, None, : state.size], state.shift)
-                state.attention = self._mean_of_heads(found)[:, 0]  # (R, S)
-        return self.logits(self.stack.norm(values))
+        if weights:
+            state.attention = self._mean_of_heads(_left_aligned(weights[0][..., : state.size], state.shift))[:, 0]
+        return self.logits(hidden[:, 0])
 
     def attention(
         self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None
     ) -> Tensor:
         """Weights (B, L, N, T, S) from target to source positions, of every layer and head."""
-        every = list(range(len(self.stack.blocks)))
-        return torch.stack(self._read_on(target, self.read_source(source, lengths), every)[2], 1)
+        layers = range(len(self.stack.blocks))
+        return torch.stack(self._read_both(source, lengths, target, layers)[1], 1)
 
     def alignment(self, weights: Tensor) -> Tensor:
         """(B, L, N, T, S) -> (B, T, S): the mean over the alignment heads of the alignment layer, summing to 1."""
         return self._mean_of_heads(weights[:, self.alignment_layer])
 
-    def _read_on(
-        self, target: Tensor, state: Prefix, layers: list[int] | None = None, balance: Balance | None = None
-    ) -> tuple[Tensor, Prefix, list[Tensor]]:
-        """Target (B, T) after the cached positions -> hidden (B, T, D), the cache with it, weights of these layers."""
-        time, start = target.shape[1], cached_length(state.kv_cache)
-        values = self._embed(self.target_embedding(target), start, None if state.shift is None else -state.shift)
-        mask = state.source_mask()
-        if mask is not None:  # (B, 1, 1, start + T): padding of the source, all of the target
-            mask = F.pad(mask, (0, start + time - state.size), value=True)[:, None, None]
-        values, state, weights = self._blocks(values, state, mask, causal=True, layers=layers, balance=balance)
-        return self.stack.norm(values), state, weights
-
-    def _blocks(
+    def _read_both(
         self,
-        values: Tensor,
-        state: Prefix,
-        mask: Tensor | None,
-        causal: bool,
-        layers: list[int] | None = None,
-        balance: Balance | None = None,
-    ) -> tuple[Tensor, Prefix, list[Tensor]]:
-        """New positions (B, T, D) through all blocks -> (B, T, D), the cache with them, weights on the source."""
-        kv_cache, found = [], []
-        for layer, block in enumerate(self.stack.blocks):
-            before = state.kv_cache[layer] if state.kv_cache else None
-            step = block.step(values, before, mask, causal, layer in (layers or []), balance)  # type: ignore[operator]
-            values, keys_values, weights = step
-            kv_cache.append(keys_values)
-            if weights is not None:
-                found.append(_left_aligned(weights[..., : state.size], state.shift))
-        return values, replace(state, kv_cache=kv_cache), found
+        source: Tensor,
+        lengths: Tensor | None,
+        target: Tensor,
+        weights_layers: Sequence[int] = (),
+        balances: tuple[Balance | None, Balance | None] = (None, None),
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Source (B, S), then target (B, T) -> hidden (B, T, D), and the weights (B, N, T, S) of some layers."""
+        cache: Any = SourceKeysValues()
+        shift, mask = self.read_source(source, lengths, cache, balances[0])
+        cache.start, size = source.shape[1], source.shape[1]
+        values = self._embed(self.target_embedding(target), size, shift)
+        visible = None if mask is None else F.pad(mask, (0, target.shape[1]), value=True)[:, None, None]
+        hidden, weights = self.stack.run_cached(values, cache, visible, True, weights_layers, balances[1])
+        return hidden, [_left_aligned(of_layer[..., :size], shift) for of_layer in weights]
 
-    def _embed(self, embedded: Tensor, start: int, offset: Tensor | None) -> Tensor:
-        """(B, T, D): scaled, plus positions start + offset (B,) on, if they are of the added kind."""
+    def _embed(self, embedded: Tensor, start: int, shift: Tensor | None) -> Tensor:
+        """(B, T, D): scaled, plus positions start - shift (B,) on, if they are of the added kind."""
         values, time = embedded * math.sqrt(self.width), embedded.shape[1]
         if self.stack.positions is not None:
             refuse_too_long(self.stack.positions, start + time)
             table = self.stack.positions(start + time)
             positions = torch.arange(start, start + time, device=values.device)
-            if offset is not None:
-                positions = (positions + offset[:, None]).clamp(min=0)  # (B, T); padding stands before the first
+            if shift is not None:
+                positions = (positions - shift[:, None]).clamp(min=0)  # (B, T); padding stands before the first
             values = values + table[positions]
         return self.stack.dropout(values)
 

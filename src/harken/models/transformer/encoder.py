@@ -19,7 +19,7 @@ from torch import Tensor
 from harken.models.base import Encoder, Memory, refuse_too_long
 from harken.nn.masks import length_mask
 from harken.nn.transformer import stack
-from harken.nn.transformer.balance import Balance
+from harken.nn.transformer.experts import Balance
 
 if TYPE_CHECKING:
     from harken.models.transformer.config import TransformerBlocksConfig

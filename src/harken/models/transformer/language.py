@@ -9,46 +9,20 @@ values, so that no token is read twice.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from harken.models.base import CAPACITY, DecoderState, refuse_too_long
+from harken.models.base import CAPACITY, refuse_too_long
 from harken.models.language.base import LanguageNetwork, Read
-from harken.nn.attention.cached import StepCache, self_attention_step
-from harken.nn.transformer.balance import Balance
+from harken.models.transformer.decoder import TransformerState
 from harken.nn.transformer.block import EncoderBlock
-from harken.nn.transformer.stack import EncoderStack, KVCache, cached_length
+from harken.nn.transformer.experts import Balance
+from harken.nn.transformer.stack import EncoderStack
 
 if TYPE_CHECKING:
     from harken.models.language.config import TransformerLanguageConfig
-
-
-@dataclass
-class TransformerLanguageState:
-    """Keys and values of the tokens that `read` has read, for each layer."""
-
-    kv_cache: KVCache  # per layer: (B, N, tokens so far, K) twice
-
-
-@dataclass
-class TransformerStepState(DecoderState):
-    """Keys and values of the tokens so far, in a cache with room for more."""
-
-    cache: StepCache
-    beam: int = 1
-
-    def map_rows_(self, function: Callable[[Tensor], Tensor]) -> None:
-        self.cache.select_(function(torch.arange(self.cache.rows, device=self.cache.values.device)))
-
-    def map_sources_(self, function: Callable[[Tensor], Tensor]) -> None:
-        """There is no source."""
-
-    def reorder_(self, beam_index: Tensor) -> None:
-        self.cache.reorder_(beam_index)
 
 
 class TransformerLanguage(LanguageNetwork):
@@ -61,51 +35,46 @@ class TransformerLanguage(LanguageNetwork):
         self.balance = config.balance if config.experts else 0.0
         self.stack = EncoderStack(config.layers, causal=True, **config.stack_options)
 
-    def read(self, tokens: Tensor, state: TransformerLanguageState | None = None) -> Read:
-        """A whole piece at once; after a state, the new tokens with the cache."""
-        if state is None and self.training:
-            balance = Balance() if self.balance else None
+    def read(self, tokens: Tensor, state: TransformerState | None = None) -> Read:
+        """A whole piece at once; after a state, the new tokens with the cache, which records no gradients."""
+        if state is None and torch.is_grad_enabled():
+            balance = Balance() if self.balance and self.training else None
             hidden = self.stack(self._embed(tokens, 0), balance=balance)
-            return Read(hidden, None, None if balance is None else self.balance * balance.total())
-        kv_cache = state.kv_cache if state is not None else []
-        hidden, kv_cache = self.stack.step(self._embed(tokens, cached_length(kv_cache)), kv_cache)
-        return Read(hidden, TransformerLanguageState(kv_cache))
+            penalty = None if balance is None else self.balance * balance.total()
+            return Read(hidden, None if self.training else self.start(len(tokens), tokens), penalty)
+        cache = None if state is None else state.cache
+        with torch.no_grad():
+            hidden, cache = self.stack.step(self._embed(tokens, 0 if cache is None else cache.length), cache)
+        return Read(hidden, TransformerState(cache))
 
-    def layers_of(self, tokens: Tensor, state: TransformerLanguageState | None = None) -> Tensor:
+    def layers_of(self, tokens: Tensor, state: TransformerState | None = None) -> Tensor:
         """(L, B, T, D): the output of every block, the last one normalised as the output layer sees it.
 
         A text is read from its beginning here, so there is no state.
         """
-        values, outputs = self.stack.add_positions(self._embed(tokens, 0)), []
-        for block in self.stack.blocks:
-            values = block(values, None, None, True)
-            outputs.append(values)
-        outputs[-1] = self.stack.norm(outputs[-1])
-        return torch.stack(outputs)
+        outputs: list[Tensor] = []
 
-    def start(self, rows: int, prompt: Tensor | None = None, max_length: int = CAPACITY) -> TransformerStepState:
+        def call(layer: int, block: EncoderBlock, values: Tensor) -> tuple[Tensor, None]:
+            outputs.append(block(values, None, None, True))
+            return outputs[-1], None
+
+        last, _ = self.stack.run(self.stack.add_positions(self._embed(tokens, 0)), call)
+        return torch.stack([*outputs[:-1], last])
+
+    def start(self, rows: int, prompt: Tensor | None = None, max_length: int = CAPACITY) -> TransformerState:
         """A cache with the keys and values of the prompts."""
-        attention, time = self.stack.blocks[0].attention, 0 if prompt is None else prompt.shape[1]
-        layers, heads, like = len(self.stack.blocks), attention.heads, self.embedding.weight  # type: ignore[union-attr]
-        cache = StepCache(layers, rows, heads, self.width // heads, time + min(max_length, CAPACITY), like)  # type: ignore[arg-type,operator]
+        time = 0 if prompt is None else prompt.shape[1]
+        cache = self.stack.new_cache(rows, time + min(max_length, CAPACITY), self.embedding.weight.detach())
         if prompt is not None and time:
-            state = self.read(prompt, TransformerLanguageState([])).state
-            cache.fill_(state.kv_cache)
-        return TransformerStepState(cache)
+            with torch.no_grad():
+                self.stack.step(self._embed(prompt, 0), cache)
+        return TransformerState(cache)
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: Any) -> Tensor:
         """One token a row, with the cache: nothing is read again."""
-        cache = state.cache
-        values = self._embed(tokens[:, None], cache.length)[:, 0]  # (R, D)
-        cache.advance_()
-        if self.stack.positions is not None:
-            values = values + self.stack.positions(1, cache.length - 1)
-        for layer, block in enumerate(self.stack.blocks):
-            assert isinstance(block, EncoderBlock)
-            change, _ = self_attention_step(block.attention, block.before(block.attention_norm, values), cache, layer)
-            values = block.feed_forward(block.after(block.attention_norm, values, change))
-        return self.logits(self.narrow(self.stack.norm(values)))
+        hidden, _ = self.stack.step(self._embed(tokens[:, None], state.cache.length), state.cache)
+        return self.logits(self.narrow(hidden[:, 0]))
 
     def _embed(self, tokens: Tensor, start: int) -> Tensor:
         refuse_too_long(self.stack.positions, start + tokens.shape[1])

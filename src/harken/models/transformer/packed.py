@@ -25,9 +25,9 @@ from harken.nn.positions.base import AttentionPositions
 from harken.nn.positions.rotary import RotaryPositions
 from harken.nn.transformer.block import DecoderBlock, EncoderBlock
 from harken.nn.transformer.experts import Experts
-from harken.nn.transformer.fused import Draws
+from harken.nn.transformer.fused import DropoutSeed
 
-DECODER = 10_000  # the place of the decoder's dropout, after those of the encoder
+DECODER = 10_000  # the offset of the decoder's dropout, after that of the encoder
 
 if TYPE_CHECKING:
     from harken.models.encoder_decoder import TranslationModel
@@ -102,9 +102,9 @@ def packed_hidden(
     encoder, decoder = _stacks(model)
     read = model.source_embedding(source) * math.sqrt(encoder.width)
     write = model.target_embedding(target) * math.sqrt(decoder.width)
-    draws = Draws(torch.randint(2**62, (1,), device=source.device))
-    memory = encoder.stack.packed(read, sources, draws)
-    return model.narrow(decoder.stack.packed(write, memory, targets.causal(), cross, draws.at(DECODER)))
+    seed = DropoutSeed(torch.randint(2**62, (1,), device=source.device))
+    memory = encoder.stack.packed(read, seed, sources)
+    return model.narrow(decoder.stack.packed(write, seed.at(DECODER), targets.causal(), memory, cross))
 
 
 def packed_loss(

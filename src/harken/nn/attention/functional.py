@@ -153,6 +153,7 @@ def _fused_dot_product(
     low = query.dtype if query.dtype == torch.bfloat16 and not query.is_cuda else None
     if low:  # torch's CPU kernel is several times slower in bfloat16 than in float32
         query, key, value = query.float(), key.float(), value.float()
+        mask = mask if mask is None or mask.dtype == torch.bool else mask.float()
     if added is not None:
         added = added.to(query.dtype)
         mask = added if mask is None else torch.where(mask, added, -torch.inf)

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from harken.nn.attention.functional import attend, attend_with_weights
 from harken.nn.attention.head_scores import ScaledHeads, head_score
+from harken.nn.attention.kv_cache import KeyValue, KVCache
 from harken.nn.attention.packed import PackedMask, packed_attend
 from harken.nn.positions.base import AttentionPositions
 
-KeyValue = tuple[Tensor, Tensor]  # each (B, N, S, K)
 Linear = Callable[[nn.Linear, Tensor], Tensor]  # applies a layer (`harken.nn.transformer.fused.linear`)
 
 
@@ -60,7 +60,7 @@ class SelfAttention(nn.Module):
                 "adds them; choose relative or ALiBi positions, or another score"
             )
 
-    def project(self, values: Tensor, start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, values: Tensor, start: int | Tensor = 0) -> tuple[Tensor, Tensor, Tensor]:
         """(B, T, D), the first at position `start` -> queries, keys, values (B, N, T, K)."""
         query, key, value = (split_heads(part, self.heads) for part in self.query_key_value(values).chunk(3, -1))
         return *self.positions.apply_rotary(self.score.queries(query), self.score.keys(key), start), value
@@ -69,12 +69,14 @@ class SelfAttention(nn.Module):
         self, values: Tensor, mask: Tensor | None = None, causal: bool = False, distances: Tensor | None = None
     ) -> Tensor:
         """(B, T, D) -> (B, T, D); mask (B, 1, 1, T), True = visible; distances (B, T, T) in place of j - i."""
+        self._check_distances(distances)
         return self._attend(*self.project(values), mask, causal, distances)[0]
 
     def with_weights(
         self, values: Tensor, mask: Tensor | None, causal: bool, distances: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """The same without dropout, and the weights (B, N, T, T)."""
+        self._check_distances(distances)
         output, weights = self._attend(*self.project(values), mask, causal, distances, need_weights=True)
         assert weights is not None
         return output, weights
@@ -82,27 +84,30 @@ class SelfAttention(nn.Module):
     def step(
         self,
         values: Tensor,
-        kv_cache: KeyValue | None,
+        cache: KVCache,
+        layer: int,
         mask: Tensor | None = None,
-        distances: Tensor | None = None,
         causal: bool = True,
+        distances: Tensor | None = None,
         need_weights: bool = False,
-    ) -> tuple[Tensor, KeyValue, Tensor | None]:
-        """New positions (B, T, D) after the P cached ones -> outputs (B, T, D), the cache with them, weights or None.
+    ) -> tuple[Tensor, Tensor | None]:
+        """The current tokens (B, t, D) attend to all T tokens of the cache -> (B, t, D), weights (B, N, t, T) or None.
 
         Args:
-            values: the new positions, one or several.
-            kv_cache: keys and values (B, N, P, K) of the earlier positions; None before the first.
-            mask: (B, 1, T or 1, P + T), True = visible.
-            distances: (B, T, P + T) from the new positions to all.
-            causal: new positions do not see later ones.
-            need_weights: also return the weights (B, N, T, P + T).
+            values: the tokens whose slots `cache.advance_` has opened.
+            cache: whose keys and values are read, and to which those of the current tokens are added.
+            layer: of the cache.
+            mask: (B, 1, t or 1, T), True = visible.
+            causal: tokens do not see later ones.
+            distances: (B, t, T) from the current tokens to all.
+            need_weights: also return the weights.
         """
-        query, key, value = self.project(values, 0 if kv_cache is None else kv_cache[0].shape[2])
-        if kv_cache is not None:
-            key, value = torch.cat((kv_cache[0], key), 2), torch.cat((kv_cache[1], value), 2)
-        output, weights = self._attend(query, key, value, mask, causal, distances, need_weights)
-        return output, (key, value), weights
+        self._check_distances(distances)
+        query, key, value = self.project(values, cache.start)
+        key, value = cache.write_(layer, key, value)
+        if cache.mask is not None:
+            mask, distances = cache.mask if mask is None else mask & cache.mask, cache.distances
+        return self._attend(query, key, value, mask, causal, distances, need_weights)
 
     def packed(self, values: Tensor, mask: PackedMask, linear: Linear) -> Tensor:
         """(T, D) -> contexts (T, D) of packed sentences, before `output`; the score must be a dot product."""
@@ -114,6 +119,11 @@ class SelfAttention(nn.Module):
             projected = torch.stack((query, key, value), 1)[0].permute(2, 0, 1, 3).to(projected.dtype).contiguous()
         return packed_attend(projected, None, mask).flatten(1)
 
+    def _check_distances(self, distances: Tensor | None) -> None:
+        if distances is not None and not self.positions.uses_distances:
+            kind = type(self.positions).__name__
+            raise ValueError(f"distances were given, but {kind} does not use them; build with RelativePositions")
+
     def _attend(
         self,
         query: Tensor,
@@ -124,9 +134,6 @@ class SelfAttention(nn.Module):
         distances: Tensor | None,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        if distances is not None and not self.positions.uses_distances:
-            kind = type(self.positions).__name__
-            raise ValueError(f"distances were given, but {kind} does not use them; build with RelativePositions")
         score, bias, value_bias = self.positions.functions(self.score, query.shape[-2], key.shape[-2], distances)
         weights = None
         if need_weights:
@@ -163,10 +170,33 @@ class CrossAttention(nn.Module):
         return self.score.keys(split_heads(key, self.heads)), split_heads(value, self.heads)
 
     def forward(self, values: Tensor, memory: KeyValue, mask: Tensor | None = None) -> Tensor:
-        """(B, T, D) -> (B, T, D); mask (B, 1, 1, S), True = visible."""
-        query = self.score.queries(split_heads(self.query(values), self.heads))
-        dropout = self.dropout if self.training else 0.0
-        return self.output(join_heads(attend(query, *memory, mask, dropout=dropout, score=self.score)))
+        """(R, T, D) -> (R, T, D); the R / B rows of a source, such as the hypotheses of a beam, are side by side.
+
+        The mask (B, 1, 1, S) is True where visible, or 0 there and -inf elsewhere.
+        """
+        return self._attend(values, memory, mask, need_weights=False)[0]
+
+    def with_weights(self, values: Tensor, memory: KeyValue, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The same without dropout, and the weights (R, N, T, S)."""
+        output, weights = self._attend(values, memory, mask, need_weights=True)
+        assert weights is not None
+        return output, weights
+
+    def _attend(
+        self, values: Tensor, memory: KeyValue, mask: Tensor | None, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        time, (sources, heads, _, size) = values.shape[1], memory[0].shape
+        query = self.query(values).view(sources, -1, heads, size).transpose(1, 2)  # (B, N, R / B x T, K)
+        query, weights = self.score.queries(query), None
+        if mask is not None and mask.is_floating_point() and (need_weights or not self.score.is_dot_product):
+            mask = mask == 0
+        if need_weights:
+            context, weights = attend_with_weights(query, *memory, mask, score=self.score)
+            weights = weights.unflatten(2, (-1, time)).transpose(1, 2).flatten(0, 1)
+        else:
+            dropout = self.dropout if self.training else 0.0
+            context = attend(query, *memory, mask, dropout=dropout, score=self.score)
+        return self.output(context.transpose(1, 2).reshape(values.shape)), weights
 
     def packed(self, values: Tensor, memory: Tensor, mask: PackedMask, linear: Linear) -> Tensor:
         """(T, D), memory (S, D) -> contexts (T, D) of packed sentences, before `output`; a dot-product score."""
@@ -180,9 +210,3 @@ class CrossAttention(nn.Module):
                 torch.stack((self.score.keys(key), value), 1)[0].permute(2, 0, 1, 3).to(query.dtype).contiguous()
             )
         return packed_attend(query, key_value, mask).flatten(1)
-
-    def with_weights(self, values: Tensor, memory: KeyValue, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The same without dropout, and the weights (B, N, T, S)."""
-        query = self.score.queries(split_heads(self.query(values), self.heads))
-        context, weights = attend_with_weights(query, *memory, mask, score=self.score)
-        return self.output(join_heads(context)), weights

@@ -101,7 +101,7 @@ class SSRU(nn.Module):
 
 
 class SSRUCache:
-    """The states of every layer, (L, R, D), with the calls of `harken.nn.attention.cached.StepCache`.
+    """The states of every layer, (L, R, D), with the calls of `harken.nn.attention.kv_cache.KVCache`.
 
     Shapes do not depend on the number of tokens, so a cache can be static wherever it is not grown or cut.
 
@@ -123,8 +123,19 @@ class SSRUCache:
         """R."""
         return self.values.shape[1]
 
-    def advance_(self) -> None:
-        """The next token."""
+    @property
+    def start(self) -> int | Tensor:
+        """The position of the current token; static: a tensor (1,)."""
+        return self.position if self.static else self.length - 1
+
+    def advance_(self, count: int = 1) -> None:
+        """The next token.
+
+        Raises:
+            ValueError: several tokens at once.
+        """
+        if count != 1:
+            raise ValueError(f"an SSRU reads one token of each row at a time, not {count}")
         self.length += 1
         if self.static:
             self.position.add_(1)

@@ -11,20 +11,24 @@ the place of self-attention (`harken.nn.recurrent.ssru`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.nn.activations import ACTIVATIONS, inner_width
-from harken.nn.attention.multihead import CrossAttention, KeyValue, SelfAttention
+from harken.nn.attention.kv_cache import KeyValue, KVCache
+from harken.nn.attention.multihead import CrossAttention, SelfAttention
 from harken.nn.attention.packed import PackedMask
 from harken.nn.dropout import Dropout
 from harken.nn.positions.base import AttentionPositions
-from harken.nn.recurrent.ssru import SSRU
-from harken.nn.transformer.balance import Balance
-from harken.nn.transformer.experts import Experts
-from harken.nn.transformer.fused import Draws, linear, residual_norm
+from harken.nn.recurrent.ssru import SSRU, SSRUCache
+from harken.nn.transformer.experts import Balance, Experts
+from harken.nn.transformer.fused import DropoutSeed, linear, residual_norm
+
+# The input of a sub-layer (B, T, D) -> its output (B, T, D), and attention weights where they were asked for.
+Sublayer = Callable[[Tensor], tuple[Tensor, Tensor | None]]
 
 
 class FeedForward(nn.Module):
@@ -47,16 +51,28 @@ class FeedForward(nn.Module):
         return self.contract(self.dropout(self.activation(self.expand(values))))
 
     def packed(self, values: Tensor) -> Tensor:
-        """(T, D) -> (T, D), without the bias of `contract`."""
+        """(T, D) -> the inputs (T, I) of `contract`."""
         if self.activation is ACTIVATIONS["relu"]:
             inner = linear(self.expand, values, relu=True)
         else:
             inner = self.activation(linear(self.expand, values))
-        return F.linear(self.dropout(inner), self.contract.weight)
+        return self.dropout(inner)
+
+
+def connect(
+    values: Tensor, sublayer: Sublayer, norm: nn.Module, dropout: nn.Module, pre: bool
+) -> tuple[Tensor, Tensor | None]:
+    """A sub-layer with its residual connection, dropout and norm; its attention weights, if it gives them."""
+    change, weights = sublayer(norm(values) if pre else values)
+    values = values + dropout(change)
+    return values if pre else norm(values), weights
 
 
 class _Block(nn.Module):
     """Self-attention and a feed-forward layer or experts; residual connection, dropout and norm around each."""
+
+    cross: CrossAttention  # of decoder blocks
+    cross_norm: nn.LayerNorm
 
     # With FSDP, the weights of a block are gathered while one of these runs.
     sharded_methods: ClassVar = ("forward", "step", "packed")
@@ -92,59 +108,73 @@ class _Block(nn.Module):
         self.dropout = Dropout(dropout)
         self.pre = norm == "pre"
 
-    def before(self, norm: nn.Module, values: Tensor) -> Tensor:
-        """The input of a sub-layer."""
-        return norm(values) if self.pre else values
-
-    def after(self, norm: nn.Module, values: Tensor, change: Tensor) -> Tensor:
-        """The residual connection around a sub-layer whose output is `change`."""
-        values = values + self.dropout(change)
-        return values if self.pre else norm(values)
-
-    def connect(
-        self, values: Tensor, change: Tensor, bias: Tensor, own: nn.Module, following: nn.Module | None, draws: Draws
+    def wire(
+        self, values: Tensor, mix: Sublayer, cross: Sublayer | None = None, balance: Balance | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """The residual connection around a sub-layer of packed sentences whose output is change + bias.
+        """All sub-layers: (B, T, D) -> (B, T, D), and the weights of the last attention, if it gives them.
+
+        Args:
+            mix: self-attention, or what takes its place.
+            cross: attention to a memory.
+            balance: what experts add to.
+        """
+        values, weights = connect(values, mix, self.attention_norm, self.dropout, self.pre)
+        if cross is not None:
+            values, weights = connect(values, cross, self.cross_norm, self.dropout, self.pre)
+        values, _ = connect(
+            values, lambda x: self._feed_forward(x, balance), self.feedforward_norm, self.dropout, self.pre
+        )
+        return values, weights
+
+    def _feed_forward(self, values: Tensor, balance: Balance | None) -> tuple[Tensor, None]:
+        """The last sub-layer; experts add to the balance."""
+        if not isinstance(self.feedforward, Experts):
+            return self.feedforward(values), None
+        change, share = self.feedforward(values, None if balance is None else balance.real)
+        if balance is not None:
+            balance.parts.append(share)
+        return change, None
+
+    def packed(
+        self,
+        values: Tensor,
+        inputs: Tensor | None,
+        following: nn.Module | None,
+        seed: DropoutSeed,
+        mask: PackedMask,
+        memory: Tensor | None = None,
+        sources: PackedMask | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """`wire` for packed sentences (T, D), where a kernel joins a residual connection and the norm that follows.
+
+        Args:
+            inputs: the values after the first norm, where the block before has applied it.
+            following: the norm of the block after this one, to be applied here.
+            seed: of dropout.
+            mask: of self-attention.
+            memory, sources: (S, D) of the source sentences, and which of them a token sees.
 
         Returns:
-            The values after it, and the input of the next sub-layer, whose norm is `following`; None where that is
-            applied later.
+            The values after the block, and the input of the next, if its norm is given.
         """
-        if self.pre and isinstance(following, nn.LayerNorm):
-            return residual_norm(values, change, bias, following, self.dropout, draws)
-        values = values + self.dropout(change + bias)
-        if self.pre:
-            return values, None
-        values = own(values)
-        return values, values
-
-    def packed_attention(
-        self, values: Tensor, inputs: Tensor | None, mask: PackedMask, following: nn.Module, draws: Draws
-    ) -> tuple[Tensor, Tensor]:
-        """The first sub-layer for packed sentences; `inputs` are the values after its norm, if that was applied."""
-        inputs = self.before(self.attention_norm, values) if inputs is None else inputs
-        output = self.attention.output
-        change = F.linear(self.attention.packed(inputs, mask, linear), output.weight)
-        return self.connect(values, change, output.bias, self.attention_norm, following, draws)  # type: ignore[return-value]
-
-    def packed_feed_forward(
-        self, values: Tensor, inputs: Tensor, following: nn.Module | None, draws: Draws
-    ) -> tuple[Tensor, Tensor | None]:
-        """The last sub-layer for packed sentences; results as `connect`."""
-        assert isinstance(self.feedforward, FeedForward)
-        change, bias = self.feedforward.packed(inputs), self.feedforward.contract.bias
-        return self.connect(values, change, bias, self.feedforward_norm, following, draws)
-
-    def feed_forward(self, values: Tensor, balance: Balance | None = None) -> Tensor:
-        """The last sub-layer: (B, T, D) -> (B, T, D); experts add to the balance."""
-        inputs = self.before(self.feedforward_norm, values)
-        if isinstance(self.feedforward, Experts):
-            change, share = self.feedforward(inputs, None if balance is None else balance.real)
-            if balance is not None:
-                balance.parts.append(share)
-        else:
-            change = self.feedforward(inputs)
-        return self.after(self.feedforward_norm, values, change)
+        feed_forward = self.feedforward
+        assert isinstance(feed_forward, FeedForward)
+        sublayers = [(self.attention_norm, lambda x: self.attention.packed(x, mask, linear), self.attention.output)]
+        if memory is not None and sources is not None:
+            attend = lambda x: self.cross.packed(x, memory, sources, linear)  # noqa: E731
+            sublayers.append((self.cross_norm, attend, self.cross.output))
+        sublayers.append((self.feedforward_norm, feed_forward.packed, feed_forward.contract))
+        next_norms = [*(norm for norm, _, _ in sublayers[1:]), following]
+        for number, ((norm, sublayer, output), next_norm) in enumerate(zip(sublayers, next_norms, strict=True)):
+            inputs = inputs if inputs is not None else norm(values) if self.pre else values
+            change = F.linear(sublayer(inputs), output.weight)  # the bias is added with the residual
+            if self.pre and isinstance(next_norm, nn.LayerNorm):
+                values, inputs = residual_norm(values, change, output.bias, next_norm, self.dropout, seed.at(number))
+                continue
+            values = values + self.dropout(change + output.bias)
+            values = values if self.pre else norm(values)
+            inputs = None if self.pre else values
+        return values, inputs
 
 
 class EncoderBlock(_Block):
@@ -164,42 +194,32 @@ class EncoderBlock(_Block):
         balance: Balance | None = None,
     ) -> Tensor:
         """(B, S, D) -> (B, S, D); mask (B, 1, 1, S); distances (B, S, S) for relative positions that are given."""
-        change = self.attention(self.before(self.attention_norm, values), mask, causal, distances)
-        return self.feed_forward(self.after(self.attention_norm, values, change), balance)
-
-    def packed(
-        self, values: Tensor, inputs: Tensor | None, mask: PackedMask, following: nn.Module | None, draws: Draws
-    ) -> tuple[Tensor, Tensor | None]:
-        """(S, D) -> (S, D) for packed sentences; `inputs` are the values after the first norm, `following` the next.
-
-        Returns:
-            The values after the block, and the input of the next, if its norm is given.
-        """
-        values, inputs = self.packed_attention(values, inputs, mask, self.feedforward_norm, draws)
-        return self.packed_feed_forward(values, inputs, following, draws.at(1))
+        return self.wire(values, lambda x: (self.attention(x, mask, causal, distances), None), balance=balance)[0]
 
     def with_weights(
         self, values: Tensor, mask: Tensor | None, distances: Tensor | None = None, causal: bool = False
     ) -> tuple[Tensor, Tensor]:
         """The same, and the weights (B, N, S, S)."""
-        inputs = self.before(self.attention_norm, values)
-        change, weights = self.attention.with_weights(inputs, mask, causal, distances)
-        return self.feed_forward(self.after(self.attention_norm, values, change)), weights
+        values, weights = self.wire(values, lambda x: self.attention.with_weights(x, mask, causal, distances))
+        assert weights is not None
+        return values, weights
 
     def step(
         self,
         values: Tensor,
-        kv_cache: KeyValue | None,
+        cache: KVCache,
+        layer: int,
         mask: Tensor | None = None,
         causal: bool = True,
         need_weights: bool = False,
         balance: Balance | None = None,
-    ) -> tuple[Tensor, KeyValue, Tensor | None]:
-        """New positions (B, T, D) after the cached ones; outputs, cache and weights as `SelfAttention.step`."""
-        inputs = self.before(self.attention_norm, values)
-        step = self.attention.step(inputs, kv_cache, mask, causal=causal, need_weights=need_weights)
-        change, kv_cache, weights = step
-        return self.feed_forward(self.after(self.attention_norm, values, change), balance), kv_cache, weights
+    ) -> tuple[Tensor, Tensor | None]:
+        """The current tokens (B, t, D) with the cache; arguments and results as `SelfAttention.step`."""
+        return self.wire(
+            values,
+            lambda x: self.attention.step(x, cache, layer, mask, causal, need_weights=need_weights),
+            balance=balance,
+        )
 
 
 class DecoderBlock(_Block):
@@ -234,73 +254,39 @@ class DecoderBlock(_Block):
         self, values: Tensor, memory: Tensor | KeyValue, mask: Tensor | None, balance: Balance | None = None
     ) -> Tensor:
         """(B, T, D) -> (B, T, D); memory (B, S, D) or from `cross.keys_values`, mask (B, 1, 1, S)."""
-        memory = self.cross.keys_values(memory) if isinstance(memory, Tensor) else memory
-        values = self._mix(values)
-        return self._cross_and_feed_forward(values, memory, mask, balance=balance)[0]
-
-    def packed(
-        self,
-        values: Tensor,
-        inputs: Tensor | None,
-        memory: Tensor,
-        past: PackedMask,
-        sources: PackedMask,
-        following: nn.Module | None,
-        draws: Draws,
-    ) -> tuple[Tensor, Tensor | None]:
-        """As `EncoderBlock.packed`, with a memory (S, D)."""
-        values, inputs = self.packed_attention(values, inputs, past, self.cross_norm, draws)
-        output = self.cross.output
-        change = F.linear(self.cross.packed(inputs, memory, sources, linear), output.weight)
-        values, inputs = self.connect(values, change, output.bias, self.cross_norm, self.feedforward_norm, draws.at(1))
-        assert inputs is not None
-        return self.packed_feed_forward(values, inputs, following, draws.at(2))
+        keys_values = self.cross.keys_values(memory) if isinstance(memory, Tensor) else memory
+        return self.wire(values, self._mix, lambda x: (self.cross(x, keys_values, mask), None), balance)[0]
 
     def with_weights(self, values: Tensor, memory: KeyValue, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """The same, and the weights (B, N, T, S) of the cross-attention."""
-        values, weights = self._cross_and_feed_forward(self._mix(values), memory, mask, need_weights=True)
+        values, weights = self.wire(values, self._mix, lambda x: self.cross.with_weights(x, memory, mask))
         assert weights is not None
         return values, weights
 
     def step(
         self,
         values: Tensor,
-        kv_cache: KeyValue | None,
+        cache: KVCache | SSRUCache,
+        layer: int,
         memory: KeyValue,
         mask: Tensor | None,
         need_weights: bool = False,
-    ) -> tuple[Tensor, KeyValue, Tensor | None]:
-        """New positions (B, T, D) after the cached ones -> outputs, the cache with them, weights (B, N, T, S) or None.
-
-        The weights are those of the cross-attention; several new positions do not see later ones.
-
-        Raises:
-            ValueError: the block has no self-attention; `harken.nn.recurrent.ssru.SSRUCache` is the state of its unit.
-        """
-        if self.mixer == "ssru":
-            raise ValueError('a block with mixer="ssru" has no keys and values; step it with SSRUCache')
-        change, kv_cache, _ = self.attention.step(self.before(self.attention_norm, values), kv_cache)
-        values = self.after(self.attention_norm, values, change)
-        values, weights = self._cross_and_feed_forward(values, memory, mask, need_weights)
-        return values, kv_cache, weights
-
-    def _mix(self, values: Tensor) -> Tensor:
-        """The first sub-layer: causal self-attention, or the recurrent unit."""
-        inputs = self.before(self.attention_norm, values)
-        change = self.recurrence(inputs) if self.mixer == "ssru" else self.attention(inputs, causal=True)
-        return self.after(self.attention_norm, values, change)
-
-    def _cross_and_feed_forward(
-        self,
-        values: Tensor,
-        memory: KeyValue,
-        mask: Tensor | None,
-        need_weights: bool = False,
-        balance: Balance | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        query, weights = self.before(self.cross_norm, values), None
-        if need_weights:
-            change, weights = self.cross.with_weights(query, memory, mask)
-        else:
-            change = self.cross(query, memory, mask)
-        return self.feed_forward(self.after(self.cross_norm, values, change), balance), weights
+        """The current tokens (R, t, D) with the cache -> (R, t, D), weights (R, N, t, S) over the memory or None.
+
+        The R rows share the memories of B sources (`CrossAttention.forward`).
+        """
+
+        def mix(x: Tensor) -> tuple[Tensor, Tensor | None]:
+            if isinstance(cache, SSRUCache):
+                return cache.step(self.recurrence, x[:, 0], layer)[:, None], None
+            return self.attention.step(x, cache, layer)
+
+        def cross(x: Tensor) -> tuple[Tensor, Tensor | None]:
+            return self.cross.with_weights(x, memory, mask) if need_weights else (self.cross(x, memory, mask), None)
+
+        return self.wire(values, mix, cross)
+
+    def _mix(self, values: Tensor) -> tuple[Tensor, None]:
+        """The first sub-layer: causal self-attention, or the recurrent unit."""
+        return self.recurrence(values) if self.mixer == "ssru" else self.attention(values, causal=True), None

@@ -22,6 +22,8 @@ through every expert.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -30,6 +32,26 @@ from harken.nn.activations import ACTIVATIONS, inner_width
 from harken.nn.dropout import Dropout
 
 FEWEST_TOKENS = 64  # on a CPU: for fewer, as in a decoding step, a loop over the experts is faster than grouped_mm
+
+
+@dataclass
+class Balance:
+    """The load-balancing loss of all mixtures of experts in a forward pass.
+
+    One object is passed through the blocks and each block with experts appends to it, so that no module keeps state.
+
+    >>> balance = Balance()
+    >>> balance.parts += [torch.tensor(1.0), torch.tensor(1.5)]
+    >>> balance.total().item()
+    2.5
+    """
+
+    real: Tensor | None = None  # (B, T) True where a token counts; None: everywhere
+    parts: list[Tensor] = field(default_factory=list)
+
+    def total(self) -> Tensor:
+        """The sum over the layers; 0 where there were none."""
+        return torch.stack(self.parts).sum() if self.parts else torch.tensor(0.0)
 
 
 class Experts(nn.Module):

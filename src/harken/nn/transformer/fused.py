@@ -15,18 +15,18 @@ from harken.kernels import residual_norm as residual_kernel
 from harken.nn.dropout import Dropout
 
 
-class Draws(NamedTuple):
-    """Where the random numbers of dropout come from: one seed for a forward pass, and a place for each call.
+class DropoutSeed(NamedTuple):
+    """The random numbers of dropout: one seed for a forward pass, and an offset for each call.
 
-    A call at the same place draws the same numbers, also when a block is computed again in the backward pass.
+    A call at the same offset draws the same numbers, also when a block is computed again in the backward pass.
     """
 
     seed: Tensor  # (1,) int64
-    place: int = 0
+    offset: int = 0
 
-    def at(self, offset: int) -> Draws:
-        """Another place."""
-        return Draws(self.seed, self.place + offset)
+    def at(self, offset: int) -> DropoutSeed:
+        """Further on by so many calls."""
+        return DropoutSeed(self.seed, self.offset + offset)
 
 
 def linear(layer: nn.Linear, values: Tensor, relu: bool = False) -> Tensor:
@@ -38,12 +38,12 @@ def linear(layer: nn.Linear, values: Tensor, relu: bool = False) -> Tensor:
 
 
 def residual_norm(
-    values: Tensor, change: Tensor, bias: Tensor, norm: nn.LayerNorm, dropout: Dropout, draws: Draws
+    values: Tensor, change: Tensor, bias: Tensor, norm: nn.LayerNorm, dropout: Dropout, seed: DropoutSeed
 ) -> tuple[Tensor, Tensor]:
     """x' = x + dropout(c + b) and norm(x'), each (T, D)."""
     if residual_kernel.is_supported(values, values.shape[-1]):
         p = dropout.p if dropout.training else 0.0
         vectors = bias, norm.weight, norm.bias
-        return residual_kernel.residual_norm(values, change, *vectors, draws.seed, draws.place, norm.eps, p)
+        return residual_kernel.residual_norm(values, change, *vectors, *seed, norm.eps, p)
     values = values + dropout(change + bias)
     return values, norm(values)

@@ -19,30 +19,27 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from harken.nn.attention.multihead import KeyValue
+from harken.nn.attention.kv_cache import KeyValue, KVCache
 from harken.nn.attention.packed import PackedMask
 from harken.nn.dropout import Dropout
 from harken.nn.masks import length_mask
 from harken.nn.positions.kinds import added_positions, attention_positions
 from harken.nn.recurrent.options import at_least
-from harken.nn.transformer.balance import Balance
+from harken.nn.recurrent.ssru import SSRUCache
 from harken.nn.transformer.block import DecoderBlock, EncoderBlock
-from harken.nn.transformer.fused import Draws
+from harken.nn.transformer.experts import Balance
+from harken.nn.transformer.fused import DropoutSeed
 
 CALLS = 3  # of dropout in a block at most
-KVCache = list[KeyValue]  # keys and values of every layer, each (B, N, P, K)
-
-
-def cached_length(kv_cache: KVCache | None) -> int:
-    """P, the positions in a cache."""
-    return kv_cache[0][0].shape[2] if kv_cache else 0
+CAPACITY = 64  # tokens for which a cache is allocated at first
+BlockCall = Callable[[int, Any, Tensor], tuple[Tensor, Tensor | None]]  # layer, block, values -> values, weights
 
 
 class _Stack(nn.Module):
@@ -90,11 +87,42 @@ class _Stack(nn.Module):
             elif parameter.dim() == 2 and "embedding" not in name:
                 nn.init.xavier_uniform_(parameter)
 
+    def run(self, values: Tensor, call: BlockCall) -> tuple[Tensor, list[Tensor]]:
+        """(B, T, D) through all blocks and the last norm -> (B, T, D), and the weights that `call` gave."""
+        weights: list[Tensor] = []
+        for layer, block in enumerate(self.blocks):
+            values, of_layer = call(layer, block, values)
+            weights += [] if of_layer is None else [of_layer]
+        return self.norm(values), weights
+
     def run_block(self, block: Callable[..., Any], *arguments: Any, preserve_rng_state: bool = True) -> Any:
         """The block's outputs."""
         if not (self.recompute and self.training and torch.is_grad_enabled()):
             return block(*arguments)
         return checkpoint(block, *arguments, use_reentrant=False, preserve_rng_state=preserve_rng_state)
+
+    def packed(self, values: Tensor, seed: DropoutSeed, mask: PackedMask, *memory: Any) -> Tensor:
+        """(T, D) -> (T, D) for packed sentences.
+
+        Args:
+            seed: of dropout.
+            mask: what a token sees of its own sentence.
+            memory: in a decoder the memory (S, D), and what a token sees of its source.
+        """
+        values, inputs = self.add_positions(values, mask.positions), None
+        for layer, (block, following) in enumerate(zip(self.blocks, self.following_norms(), strict=True)):
+            arguments = values, inputs, following, seed.at(CALLS * layer), mask, *memory
+            values, inputs = self.run_block(block.packed, *arguments, preserve_rng_state=False)  # type: ignore[arg-type]
+        return self.norm(values) if inputs is None else inputs
+
+    def new_cache(self, rows: int, max_length: int = CAPACITY, like: Tensor | None = None, static: bool = False) -> Any:
+        """An empty `KVCache`, or `SSRUCache`, for so many rows; it grows beyond `max_length` tokens unless static."""
+        block: Any = self.blocks[0]
+        like = block.attention_norm.weight.detach() if like is None else like
+        if block.mixer == "ssru":
+            return SSRUCache(len(self.blocks), rows, self.width, like, static)
+        heads = block.attention.heads
+        return KVCache(len(self.blocks), rows, heads, self.width // heads, max_length, like, static)
 
     def add_positions(self, values: Tensor, start: int | Tensor = 0) -> Tensor:
         """The input of the first block: (B, T, D) plus positions from `start` on, if they are of the added kind.
@@ -141,43 +169,57 @@ class EncoderStack(_Stack):
     ) -> Tensor:
         """(B, T, D) -> (B, T, D); positions from `lengths` (B,) on are masked."""
         mask = _padding_mask(lengths, values)
-        values = self.add_positions(values)
-        for block in self.blocks:
-            values = self.run_block(block, values, mask, distances, self.causal, balance)
-        return self.norm(values)
-
-    def packed(self, values: Tensor, mask: PackedMask, draws: Draws) -> Tensor:
-        """(T, D) -> (T, D) for packed sentences."""
-        values, inputs = self.add_positions(values, mask.positions), None
-        for layer, (block, following) in enumerate(zip(self.blocks, self.following_norms(), strict=True)):
-            arguments = values, inputs, mask, following, draws.at(CALLS * layer)
-            values, inputs = self.run_block(block.packed, *arguments, preserve_rng_state=False)  # type: ignore[arg-type]
-        return self.norm(values) if inputs is None else inputs
+        return self.run(
+            self.add_positions(values),
+            lambda layer, block, x: (self.run_block(block, x, mask, distances, self.causal, balance), None),
+        )[0]
 
     def with_weights(
         self, values: Tensor, lengths: Tensor | None = None, distances: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """The same, and the weights (B, L, N, T, T) of every layer and head."""
-        mask, found = _padding_mask(lengths, values), []
-        values = self.add_positions(values)
-        for block in self.blocks:
-            values, weights = block.with_weights(values, mask, distances, self.causal)  # type: ignore[operator]
-            found.append(weights)
-        return self.norm(values), torch.stack(found, 1)
+        mask = _padding_mask(lengths, values)
+        values, weights = self.run(
+            self.add_positions(values),
+            lambda layer, block, x: block.with_weights(x, mask, distances, self.causal),
+        )
+        return values, torch.stack(weights, 1)
 
     def step(self, values: Tensor, kv_cache: KVCache | None = None) -> tuple[Tensor, KVCache]:
-        """New positions (B, T, D) after the cached ones -> outputs (B, T, D) and the cache with them.
+        """New tokens (B, t, D) after the cached ones -> outputs (B, t, D) and the cache, which is changed in place.
+
+        Without a cache, an empty one is made.
 
         Raises:
             ValueError: the stack is not causal, so earlier outputs would change.
         """
         if not self.causal:
             raise ValueError("step reads from left to right, but this stack sees both sides: make it with causal=True")
-        values, after = self.add_positions(values, cached_length(kv_cache)), []
-        for layer, block in enumerate(self.blocks):
-            values, keys_values, _ = block.step(values, kv_cache[layer] if kv_cache else None)  # type: ignore[operator]
-            after.append(keys_values)
-        return self.norm(values), after
+        kv_cache = self.new_cache(len(values), max(CAPACITY, values.shape[1])) if kv_cache is None else kv_cache
+        kv_cache.advance_(values.shape[1])
+        return self.run_cached(self.add_positions(values, kv_cache.start), kv_cache)[0], kv_cache
+
+    def run_cached(
+        self,
+        values: Tensor,
+        cache: KVCache,
+        mask: Tensor | None = None,
+        causal: bool = True,
+        weights_layers: Sequence[int] = (),
+        balance: Balance | None = None,
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The current tokens (B, t, D) of the cache, with their positions -> (B, t, D), and the weights of some layers.
+
+        Args:
+            mask: (B, 1, 1, T), True where a token may be seen.
+            causal: tokens do not see later ones.
+            weights_layers: the layers whose weights (B, N, t, T) are returned.
+            balance: what experts add to.
+        """
+        return self.run(
+            values,
+            lambda layer, block, x: block.step(x, cache, layer, mask, causal, layer in weights_layers, balance),
+        )
 
 
 class DecoderStack(_Stack):
@@ -191,7 +233,7 @@ class DecoderStack(_Stack):
     def __init__(self, layers: int, width: int, heads: int, feedforward: int, **options: Any) -> None:
         super().__init__(DecoderBlock, layers, width, heads, feedforward, **options)
 
-    def precompute_cross_kv(self, memory: Tensor) -> KVCache:
+    def precompute_cross_kv(self, memory: Tensor) -> list[KeyValue]:
         """(B, S, D) -> keys and values of the memory for every layer, computed once for each source."""
         return [block.cross.keys_values(memory) for block in self.blocks]  # type: ignore[union-attr,operator]
 
@@ -200,54 +242,44 @@ class DecoderStack(_Stack):
     ) -> Tensor:
         """(B, T, D), memory (B, S, D), mask (B, S) True where there is a token -> (B, T, D)."""
         mask = None if mask is None else mask[:, None, None]
-        values = self.add_positions(values)
-        for block in self.blocks:
-            values = self.run_block(block, values, memory, mask, balance)
-        return self.norm(values)
-
-    def packed(self, values: Tensor, memory: Tensor, past: PackedMask, sources: PackedMask, draws: Draws) -> Tensor:
-        """(T, D), memory (S, D) -> (T, D) for packed sentences: what a token sees of its own, and of its source."""
-        values, inputs = self.add_positions(values, past.positions), None
-        for layer, (block, following) in enumerate(zip(self.blocks, self.following_norms(), strict=True)):
-            arguments = values, inputs, memory, past, sources, following, draws.at(CALLS * layer)
-            values, inputs = self.run_block(block.packed, *arguments, preserve_rng_state=False)  # type: ignore[arg-type]
-        return self.norm(values) if inputs is None else inputs
+        return self.run(
+            self.add_positions(values), lambda layer, block, x: (self.run_block(block, x, memory, mask, balance), None)
+        )[0]
 
     def with_weights(self, values: Tensor, memory: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The same, and the weights (B, L, N, T, S) of the cross-attention."""
-        mask, found = None if mask is None else mask[:, None, None], []
-        values = self.add_positions(values)
-        for block in self.blocks:
-            keys_values = block.cross.keys_values(memory)  # type: ignore[union-attr,operator]
-            values, weights = block.with_weights(values, keys_values, mask)  # type: ignore[operator]
-            found.append(weights)
-        return self.norm(values), torch.stack(found, 1)
+        mask = None if mask is None else mask[:, None, None]
+        values, weights = self.run(
+            self.add_positions(values),
+            lambda layer, block, x: block.with_weights(x, block.cross.keys_values(memory), mask),
+        )
+        return values, torch.stack(weights, 1)
 
     def step(
         self,
         values: Tensor,
-        kv_cache: KVCache | None,
-        cross_kv: KVCache,
+        kv_cache: KVCache | SSRUCache | None,
+        cross_kv: list[KeyValue],
         mask: Tensor | None = None,
         weights_layer: int | None = None,
-    ) -> tuple[Tensor, KVCache, Tensor | None]:
-        """New positions (B, T, D) after the cached ones -> outputs (B, T, D), the cache with them, weights or None.
+    ) -> tuple[Tensor, KVCache | SSRUCache, Tensor | None]:
+        """New tokens (R, t, D) after the cached ones -> outputs (R, t, D), the cache, weights or None.
 
         Args:
-            values: one new position or several, which do not see later ones.
-            kv_cache: of the earlier positions; None before the first.
-            cross_kv: from `precompute_cross_kv`.
-            mask: (B, S), True where the memory has a token.
-            weights_layer: the layer whose cross-attention weights (B, N, T, S) are returned.
+            values: one new token or several, which do not see later ones; an SSRU takes one.
+            kv_cache: of the earlier tokens, changed in place; None before the first.
+            cross_kv: from `precompute_cross_kv`, of B sources that R / B rows share each.
+            mask: (B, S), True where the memory has a token; or (B, 1, 1, S), 0 there and -inf elsewhere.
+            weights_layer: the layer whose cross-attention weights (R, N, t, S) are returned.
         """
-        mask = None if mask is None else mask[:, None, None]
-        values, after, found = self.add_positions(values, cached_length(kv_cache)), [], None
-        for layer, block in enumerate(self.blocks):
-            before, wanted = kv_cache[layer] if kv_cache else None, layer == weights_layer
-            values, keys_values, weights = block.step(values, before, cross_kv[layer], mask, wanted)  # type: ignore[operator]
-            after.append(keys_values)
-            found = weights if wanted else found
-        return self.norm(values), after, found
+        mask = mask[:, None, None] if mask is not None and mask.dim() == 2 else mask
+        cache = self.new_cache(len(values), max(CAPACITY, values.shape[1])) if kv_cache is None else kv_cache
+        cache.advance_(values.shape[1])
+        hidden, weights = self.run(
+            self.add_positions(values, cache.start),
+            lambda layer, block, x: block.step(x, cache, layer, cross_kv[layer], mask, layer == weights_layer),
+        )
+        return hidden, cache, weights[0] if weights else None
 
 
 def _padding_mask(lengths: Tensor | None, values: Tensor) -> Tensor | None:

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from harken.nn.attention.torch_multihead import MultiheadAttention
 from harken.nn.recurrent.options import one_of
+from harken.nn.transformer.block import Sublayer, connect
 
 Activation = str | Callable[[Tensor], Tensor]
 Weighted = tuple[Tensor, Tensor | None]  # a result, and attention weights (B, N, T, S) where they were asked for
@@ -58,15 +59,27 @@ class _Layer(nn.Module):
         for number in range(1, len(attentions) + 2):
             self.add_module(f"dropout{number}", nn.Dropout(dropout))
 
-    def _around(self, number: int, x: Tensor, sublayer: Callable[[Tensor], Weighted]) -> Weighted:
-        """A sub-layer with its residual connection, dropout and norm."""
-        norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
-        change, weights = sublayer(norm(x) if self.norm_first else x)
-        x = x + dropout(change)
-        return (x if self.norm_first else norm(x)), weights
+    def _wire(self, x: Tensor, *sublayers: Sublayer) -> Weighted:
+        """The sub-layers and the feed-forward network, each as in `harken.nn.transformer.block.connect`."""
+        weights = None
+        for number, sublayer in enumerate((*sublayers, self._feed_forward), 1):
+            norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
+            x, of_sublayer = connect(x, sublayer, norm, dropout, self.norm_first)
+            weights = weights if of_sublayer is None else of_sublayer
+        return x, weights
 
     def _feed_forward(self, x: Tensor) -> Weighted:
         return self.linear2(self.dropout(self.activation(self.linear1(x)))), None
+
+    def _run(self, *arguments: Any, need_weights: bool = False, **named: Any) -> Weighted:
+        """The call's arguments -> the result and, where they are needed, the weights (B, N, T, S)."""
+        raise NotImplementedError
+
+    def with_weights(self, *arguments: Any, **named: Any) -> tuple[Tensor, Tensor]:
+        """The result of the call, and the weights (B, N, T, S) of an encoder's own or of those over the memory."""
+        output, weights = self._run(*arguments, **named, need_weights=True)
+        assert weights is not None
+        return output, weights
 
 
 class TransformerEncoderLayer(_Layer):
@@ -106,29 +119,14 @@ class TransformerEncoderLayer(_Layer):
         is_causal: bool = False,
     ) -> Tensor:
         """(T, B, D) -> (T, B, D); masks as in `MultiheadAttention`."""
-        return self._run(src, src_mask, src_key_padding_mask, is_causal, need_weights=False)[0]
-
-    def with_weights(
-        self,
-        src: Tensor,
-        src_mask: Tensor | None = None,
-        src_key_padding_mask: Tensor | None = None,
-        is_causal: bool = False,
-    ) -> tuple[Tensor, Tensor]:
-        """The same, and the weights (B, N, T, T)."""
-        output, weights = self._run(src, src_mask, src_key_padding_mask, is_causal, need_weights=True)
-        assert weights is not None
-        return output, weights
+        return self._run(src, src_mask, src_key_padding_mask, is_causal)[0]
 
     def _run(
-        self, src: Tensor, mask: Tensor | None, padding: Tensor | None, causal: bool, need_weights: bool
-    ) -> Weighted:
-        def attention(x: Tensor) -> Weighted:
-            found: Weighted = self.self_attn(x, x, x, padding, need_weights, mask, False, causal)
-            return found
-
-        x, weights = self._around(1, src, attention)
-        return self._around(2, x, self._feed_forward)[0], weights
+        self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False, need_weights: bool = False,
+    ) -> Weighted:  # fmt: skip
+        masks = (src_key_padding_mask, need_weights, src_mask, False, is_causal)
+        return self._wire(src, lambda x: self.self_attn(x, x, x, *masks))
 
 
 class TransformerDecoderLayer(_Layer):
@@ -173,36 +171,20 @@ class TransformerDecoderLayer(_Layer):
     ) -> Tensor:
         """(T, B, D), memory (S, B, D) -> (T, B, D); masks as in `MultiheadAttention`."""
         masks = (tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask)
-        return self._run(tgt, memory, *masks, tgt_is_causal, memory_is_causal, need_weights=False)[0]
-
-    def with_weights(self, tgt: Tensor, memory: Tensor, *masks: Any, **named: Any) -> tuple[Tensor, Tensor]:
-        """The same, and the weights (B, N, T, S) over the memory; arguments as those of the call."""
-        names = ("tgt_mask", "memory_mask", "tgt_key_padding_mask", "memory_key_padding_mask")
-        given = {**dict.fromkeys(names), "tgt_is_causal": False, "memory_is_causal": False}
-        given |= {**dict(zip(given, masks, strict=False)), **named}
-        every: tuple[Any, ...] = (*given.values(), True)
-        output, weights = self._run(tgt, memory, *every)
-        assert weights is not None
-        return output, weights
+        return self._run(tgt, memory, *masks, tgt_is_causal, memory_is_causal)[0]
 
     def _run(
-        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None, memory_mask: Tensor | None,
-        tgt_padding: Tensor | None, memory_padding: Tensor | None, tgt_causal: bool, memory_causal: bool,
-        need_weights: bool,
+        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False, memory_is_causal: bool = False, need_weights: bool = False,
     ) -> Weighted:  # fmt: skip
-        def to_itself(x: Tensor) -> Weighted:
-            found: Weighted = self.self_attn(x, x, x, tgt_padding, False, tgt_mask, False, tgt_causal)
-            return found
-
-        def to_memory(x: Tensor) -> Weighted:
-            found: Weighted = self.multihead_attn(
-                x, memory, memory, memory_padding, need_weights, memory_mask, False, memory_causal
-            )
-            return found
-
-        x, _ = self._around(1, tgt, to_itself)
-        x, weights = self._around(2, x, to_memory)
-        return self._around(3, x, self._feed_forward)[0], weights
+        own = (tgt_key_padding_mask, False, tgt_mask, False, tgt_is_causal)
+        others = (memory_key_padding_mask, need_weights, memory_mask, False, memory_is_causal)
+        return self._wire(
+            tgt,
+            lambda x: self.self_attn(x, x, x, *own),
+            lambda x: self.multihead_attn(x, memory, memory, *others),
+        )
 
 
 class _Layers(nn.Module):
@@ -218,8 +200,23 @@ class _Layers(nn.Module):
         self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(num_layers))
         self.num_layers, self.norm = num_layers, norm
 
-    def _finished(self, x: Tensor) -> Tensor:
+    def _run(self, x: Tensor, *arguments: Any) -> Tensor:
+        """Through all layers, whose further arguments these are, and the last norm."""
+        for layer in self.layers:
+            x = layer(x, *arguments)
         return x if self.norm is None else self.norm(x)
+
+    def with_weights(self, x: Tensor, *arguments: Any, **named: Any) -> tuple[Tensor, Tensor]:
+        """The result of the call, and the weights (B, L, N, T, S) of every layer and head; arguments of the call."""
+        weights = []
+        for layer in self.layers:
+            x, of_layer = layer.with_weights(x, *arguments, **self._of_layer(named))  # type: ignore[operator]
+            weights.append(of_layer)
+        return x if self.norm is None else self.norm(x), torch.stack(weights, -4)
+
+    def _of_layer(self, named: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of the call as a layer names them."""
+        return named
 
 
 class TransformerEncoder(_Layers):
@@ -243,23 +240,10 @@ class TransformerEncoder(_Layers):
         is_causal: bool | None = None,
     ) -> Tensor:
         """(T, B, D) -> (T, B, D)."""
-        for layer in self.layers:
-            src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
-        return self._finished(src)
+        return self._run(src, mask, src_key_padding_mask, bool(is_causal))
 
-    def with_weights(
-        self,
-        src: Tensor,
-        mask: Tensor | None = None,
-        src_key_padding_mask: Tensor | None = None,
-        is_causal: bool | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """The same, and the weights (B, L, N, T, T) of every layer and head."""
-        found = []
-        for layer in self.layers:
-            src, weights = layer.with_weights(src, mask, src_key_padding_mask, bool(is_causal))  # type: ignore[operator]
-            found.append(weights)
-        return self._finished(src), torch.stack(found, -4)
+    def _of_layer(self, named: dict[str, Any]) -> dict[str, Any]:
+        return {"src_mask" if name == "mask" else name: value for name, value in named.items()}
 
 
 class TransformerDecoder(_Layers):
@@ -287,17 +271,7 @@ class TransformerDecoder(_Layers):
     ) -> Tensor:
         """(T, B, D), memory (S, B, D) -> (T, B, D)."""
         masks = (tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask)
-        for layer in self.layers:
-            tgt = layer(tgt, memory, *masks, bool(tgt_is_causal), memory_is_causal)
-        return self._finished(tgt)
-
-    def with_weights(self, tgt: Tensor, memory: Tensor, *masks: Any, **named: Any) -> tuple[Tensor, Tensor]:
-        """The same, and the weights (B, L, N, T, S) over the memory; arguments as those of the call."""
-        found = []
-        for layer in self.layers:
-            tgt, weights = layer.with_weights(tgt, memory, *masks, **named)  # type: ignore[operator]
-            found.append(weights)
-        return self._finished(tgt), torch.stack(found, -4)
+        return self._run(tgt, memory, *masks, bool(tgt_is_causal), memory_is_causal)
 
 
 class Transformer(nn.Module):
