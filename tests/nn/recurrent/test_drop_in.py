@@ -5,16 +5,18 @@ import inspect
 import io
 import pickle
 import warnings
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import parametrizations
+from torch.nn.utils import parametrizations, prune
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 import harken.nn as ours
+from harken.nn import GRU, LSTM, GRUCell, LSTMCell, RNNCell
 
 LAYERS = ["RNN", "LSTM", "GRU"]
 CASES = [
@@ -241,3 +243,50 @@ def test_a_stack_of_a_cell_is_the_layer_and_draws_nothing_more() -> None:
     assert_same(stack(values), layer(values))
     assert repr(stack) == "Stack(LSTMCell, 3, 4, num_layers=2, bidirectional=True)"
     assert repr(ours.Stack.of(ours.LSTMCell, 3, 4, proj_size=2)) == "Stack(LSTMCell, 3, 4, proj_size=2)"
+
+
+REPARAMETRIZED: dict[str, Callable[[nn.Module], object]] = {
+    "prune": lambda cell: prune.l1_unstructured(cell, "weight_ih", 0.5),
+    "weight_norm": lambda cell: nn.utils.weight_norm(cell, "weight_hh"),
+    "spectral_norm": lambda cell: nn.utils.spectral_norm(cell, "weight_ih"),
+    "parametrized": lambda cell: nn.utils.parametrizations.weight_norm(cell, "weight_ih"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
+@pytest.mark.parametrize("name", REPARAMETRIZED)
+@pytest.mark.parametrize("kind", [LSTMCell, GRUCell, RNNCell])
+def test_utilities_that_replace_a_weight_work_on_cells_as_on_torchs(kind: Any, name: str) -> None:
+    cell, peer, x = kind(3, 5), getattr(nn, kind.__name__)(3, 5), torch.randn(2, 3)
+    for module in (cell, peer):
+        REPARAMETRIZED[name](module)
+    peer.load_state_dict(cell.state_dict())
+    torch.testing.assert_close(cell(x), peer(x))
+
+
+@pytest.mark.parametrize("layer", [LSTM(3, 5, proj_size=2), LSTM(3, 5), GRU(3, 5, reset="before")], ids=repr)
+def test_a_trace_of_torch_jit_can_be_saved(layer: nn.Module) -> None:
+    x, file = torch.randn(4, 2, 3), io.BytesIO()
+    torch.jit.save(torch.jit.trace(layer, (x,), check_trace=False), file)
+    file.seek(0)
+    torch.testing.assert_close(torch.jit.load(file)(x)[0], layer(x)[0])
+
+
+@pytest.mark.parametrize(
+    ("x", "problem"),
+    [
+        (torch.randn(3), "1 dimensions"),
+        (torch.randn(2, 2, 2, 3), "4 dimensions"),
+        (torch.randn(4, 2, 3).double(), r"torch.float64, but the weights are torch.float32"),
+        (torch.ones(4, 2, 3, dtype=torch.long), r"torch.int64, but the weights are torch.float32"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused_with_the_reason(x: Tensor, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        LSTM(3, 5)(x)
+
+
+@pytest.mark.parametrize("option", ["dropout", "zoneout", "recurrent_dropout"])
+def test_true_is_no_probability(option: str) -> None:
+    with pytest.raises(ValueError, match=f"{option} is True"):
+        LSTM(3, 5, 2, **{option: True})

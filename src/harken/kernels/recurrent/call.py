@@ -148,11 +148,11 @@ class Backend:
     runs_stack: bool = False  # all layers are one call, where each reads the one below alone
 
 
-def is_transformed() -> bool:
-    """Whether a transform of torch.func is active: each step has to be an operator of torch's own."""
-    return torch._C._are_functorch_transforms_active()
+def takes_torch_steps() -> bool:
+    """Whether torch.compile or a transform of torch.func records the call, so that each step has to be torch's own."""
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
-def is_traced_by_torch() -> bool:
-    """Whether torch.compile or a transform of torch.func records the call."""
-    return torch.compiler.is_compiling() or is_transformed()
+def takes_torch_operators() -> bool:
+    """The same, or torch.jit.trace records it, which knows torch's loops, but no function of Python."""
+    return takes_torch_steps() or torch.jit.is_tracing()

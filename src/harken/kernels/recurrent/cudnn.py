@@ -15,7 +15,7 @@ import torch
 from torch import _VF, Tensor
 from torch.backends.cudnn import rnn as cudnn
 
-from harken.kernels.recurrent.call import Backend, Call, Result, is_traced_by_torch
+from harken.kernels.recurrent.call import Backend, Call, Result, takes_torch_steps
 
 LOOPS: dict[str, Any] = {"LSTM": _VF.lstm, "GRU": _VF.gru, "RNN_TANH": _VF.rnn_tanh, "RNN_RELU": _VF.rnn_relu}
 
@@ -43,7 +43,7 @@ def has_torch_loop(call: Call) -> bool:
 
 def supports(call: Call) -> bool:
     """Plain cells. On a CPU its backward pass over rows of unequal length is slower than the reference's."""
-    if call.trace or is_traced_by_torch() or not has_torch_loop(call):
+    if call.trace or takes_torch_steps() or not has_torch_loop(call):
         return False
     return call.x.is_cuda or call.lengths is None or call.layout.is_rectangular or not torch.is_grad_enabled()
 

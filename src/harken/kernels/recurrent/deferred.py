@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from harken.kernels.recurrent.call import is_traced_by_torch
+from harken.kernels.recurrent.call import takes_torch_operators
 from harken.kernels.settings import kernels_enabled
 
 
@@ -85,7 +85,7 @@ class DeferredLinear:
 
     def __init__(self, weight: Tensor) -> None:
         self.weight, self.anchor, self.record = weight, None, _Record()
-        if not torch.is_grad_enabled() or weight.is_meta or is_traced_by_torch() or not kernels_enabled():
+        if not torch.is_grad_enabled() or weight.is_meta or takes_torch_operators() or not kernels_enabled():
             return
         device = weight.device.type
         autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)

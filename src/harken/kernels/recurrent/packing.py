@@ -62,7 +62,7 @@ class Layout:
     @property
     def is_rectangular(self) -> bool:
         """Whether every row runs at every step that any row has."""
-        return self.batch_sizes[-1] == self.batch
+        return self.full or self.batch_sizes[-1] == self.batch
 
     def pack(self, values: Tensor) -> Tensor:
         """(B, T, D) -> (N, D), step after step."""

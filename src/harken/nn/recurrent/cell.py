@@ -45,7 +45,7 @@ from torch import _VF, Tensor, nn
 
 from harken.kernels.recurrent.call import CellKind
 from harken.kernels.recurrent.deferred import DeferredLinear
-from harken.nn.recurrent.options import Bias, at_least, one_of
+from harken.nn.recurrent.options import Bias, at_least, check_dtype, one_of
 
 State = tuple[Tensor, ...]  # (h,) or (h, c): h (B, R), c (B, H)
 WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")  # in the order of torch's layers
@@ -113,20 +113,6 @@ class Products:
         return product if bias is None else product + bias
 
 
-def _weight(name: str) -> Any:
-    """An attribute for one of `WEIGHTS`: the cell's own parameter, or that of the stack that it is bound to."""
-
-    def read(self: Cell) -> Tensor | None:
-        own = self._parameters
-        if name in own:
-            return own[name]
-        if self._bound is not None and name + self._suffix in self._bound:
-            return self._bound[name + self._suffix]
-        raise AttributeError(f"{type(self).__name__} has no {name}")
-
-    return property(read)
-
-
 class Cell(nn.Module):
     """The weights of a cell; a subclass adds the equations in `step`.
 
@@ -138,9 +124,11 @@ class Cell(nn.Module):
         bias: True or "two" as torch has it, "one" as the equations have it, False or "none".
     """
 
-    weight_ih, weight_hh = _weight("weight_ih"), _weight("weight_hh")
-    bias_ih, bias_hh = _weight("bias_ih"), _weight("bias_hh")
-    weight_hr = _weight("weight_hr")  # of a projection
+    weight_ih: Tensor
+    weight_hh: Tensor
+    bias_ih: Tensor | None
+    bias_hh: Tensor | None
+    weight_hr: Tensor | None  # of a projection
     __jit_unused_properties__: ClassVar[list[str]] = []
     has_kernels: ClassVar[bool] = False  # of this very class; a subclass may compute something else
     _bound: Mapping[str, Any] | None = None
@@ -179,6 +167,12 @@ class Cell(nn.Module):
         cls.has_kernels = has_kernels
         # torch.jit.trace compiles all other properties
         cls.__jit_unused_properties__ = [name for name in dir(cls) if isinstance(getattr(cls, name), property)]
+
+    def __getattr__(self, name: str) -> Any:
+        """A weight that is not the cell's own is that of the stack that it is bound to."""
+        if name in WEIGHTS and self._bound is not None and name + self._suffix in self._bound:
+            return self._bound[name + self._suffix]
+        return super().__getattr__(name)
 
     def add_weight(self, name: str, *shape: int) -> None:
         """A parameter that `draw` fills; None without a shape."""
@@ -271,6 +265,7 @@ class Cell(nn.Module):
             raise ValueError(
                 f"{type(self).__name__} takes an input (B, I) or (I,), but its shape is {tuple(input.shape)}"
             )
+        check_dtype(input, self.weight_ih)
         single = input.dim() == 1
         x = input[None] if single else input
         state = self.start(x) if hx is None else tuple(part[None] for part in hx) if single else hx

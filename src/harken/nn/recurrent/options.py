@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from warnings import warn
 
+import torch
 from torch import Tensor
 
 Bias = bool | str  # True or "two" as torch has it, "one" as the equations have it, False or "none"
@@ -28,10 +29,11 @@ def one_of(what: str, found: object, choices: Sequence[object]) -> None:
     raise ValueError(f"{what} is {found!r}, but it can be {', '.join(words[:-1])} or {words[-1]}{hint}")
 
 
-def probability(what: str, found: float) -> None:
-    """Raise a ValueError for what is not in [0, 1)."""
-    if not 0 <= found < 1:
-        raise ValueError(f"{what} is {found}, but it is a probability: 0 or more, and less than 1")
+def probability(what: str, value: float, can_be_one: bool = False) -> None:
+    """Raise a ValueError for what is not in [0, 1), or in [0, 1]; True and False are no numbers here, as in torch."""
+    if isinstance(value, bool) or not (0 <= value < 1 or (can_be_one and value == 1)):
+        bounds = "0 to 1" if can_be_one else "0 or more, and less than 1"
+        raise ValueError(f"{what} is {value}, but it is a probability: {bounds}")
 
 
 def at_least(what: str, found: int, least: int) -> None:
@@ -61,8 +63,7 @@ class StackOptions:
             at_least(size, getattr(self, size), 1)
         for name in ("zoneout", "recurrent_dropout"):
             probability(name, getattr(self, name))
-        if not 0 <= self.dropout <= 1:
-            raise ValueError(f"dropout is {self.dropout}, but it is a probability: 0 to 1")
+        probability("dropout", self.dropout, can_be_one=True)
         if self.dropout and self.num_layers == 1:
             warn("dropout is between layers, and num_layers is 1: nothing is dropped", stacklevel=4)
         one_of("bias", self.bias, (True, False, "two", "one", "none"))
@@ -81,11 +82,25 @@ class StackOptions:
         return [f"{name}={getattr(self, name)!r}" for name in names if getattr(self, name)]
 
 
-def check_input(values: Tensor, input_size: int) -> None:
-    """Raise a ValueError for inputs (B, T, I) of another width or without a step."""
-    if values.dim() != 3:
-        raise ValueError(f"the input has {values.dim()} dimensions, not those of (batch, time, features)")
+def check_input(values: Tensor, input_size: int, weight: Tensor) -> None:
+    """Raise a ValueError for inputs (T, B, I) or (T, I) of another width, without a step, or of another dtype."""
+    if values.dim() not in (2, 3):
+        raise ValueError(
+            f"the input has {values.dim()} dimensions, but it has to be (time, batch, features), with batch_first=True "
+            "(batch, time, features), or (time, features) for one sequence"
+        )
     if values.shape[-1] != input_size:
         raise ValueError(f"the input has {values.shape[-1]} features, but the layer was made for {input_size}")
-    if values.shape[1] == 0:
-        raise ValueError("the input has no step: a sequence needs at least one")
+    check_dtype(values, weight)
+
+
+def check_dtype(values: Tensor, weight: Tensor) -> None:
+    """Raise a ValueError for inputs of another dtype than the weights, unless autocast casts both."""
+    if values.dtype == weight.dtype:
+        return
+    device = values.device.type
+    if not values.is_floating_point() or device == "meta" or not torch.is_autocast_enabled(device):
+        raise ValueError(
+            f"the input is {values.dtype}, but the weights are {weight.dtype}: convert the input by "
+            f"input.to({weight.dtype}), or the layer by layer.to(dtype)"
+        )

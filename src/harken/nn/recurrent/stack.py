@@ -231,9 +231,11 @@ class Stack(nn.Module):
 
     def _batched(self, input: Tensor, hx: Any) -> tuple[Tensor, State | None]:
         """x (B, T, I), and the parts of the state (layers x directions, B, H)."""
+        check_input(input, self.input_size, self.cells_of(0)[0].weight_ih)
         single = input.dim() == 2
         x = input[None] if single else input if self.batch_first else input.transpose(0, 1)
-        check_input(x, self.input_size)
+        if x.shape[1] == 0:
+            raise ValueError("the input has no step: a sequence needs at least one")
         if hx is None:
             return x, None
         parts = (hx,) if isinstance(hx, Tensor) else tuple(hx)

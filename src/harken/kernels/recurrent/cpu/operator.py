@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from harken.kernels.recurrent.call import WEIGHTS, Backend, Call, Result, is_traced_by_torch
+from harken.kernels.recurrent.call import WEIGHTS, Backend, Call, Result, takes_torch_operators
 from harken.kernels.recurrent.cpu.plan import Plan, Setting
 from harken.kernels.recurrent.cpu.products import has_packed_products
 from harken.kernels.recurrent.cpu.runtime import run_all
@@ -161,7 +161,7 @@ MIN_STEPS_BESIDE_TORCH = 16  # torch's loops prepare less
 
 def supports(call: Call) -> bool:
     """float32 on a CPU with numba and oneDNN, for the sizes of `RULES`."""
-    if call.trace or call.kind is None or call.x.device.type != "cpu" or is_traced_by_torch():
+    if call.trace or call.kind is None or call.x.device.type != "cpu" or takes_torch_operators():
         return False
     if not call.x.dtype == call.cell.weight_hh.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
         return False

@@ -11,7 +11,7 @@ from functools import cache
 
 import torch
 
-from harken.kernels.recurrent.call import Backend, Call, Result, is_transformed
+from harken.kernels.recurrent.call import Backend, Call, Result, takes_torch_operators
 from harken.kernels.recurrent.triton.plan import DTYPES, chip_of, kernel_kind, plan_of
 from harken.kernels.settings import has_triton, is_device_only
 
@@ -25,7 +25,7 @@ def supports(call: Call) -> bool:
     if call.trace or call.kind is None or not call.x.is_cuda:
         return False
     kind, dtype, compiling = kernel_kind(call.cell), call.compute_dtype, torch.compiler.is_compiling()
-    if kind is None or (not compiling and is_transformed()):
+    if kind is None or (not compiling and takes_torch_operators()):
         return False
     torch_has_it = call.torch_name is not None and not compiling
     rows, time, _ = call.x.shape
