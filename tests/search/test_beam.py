@@ -208,3 +208,25 @@ def test_a_table_of_ngrams_is_searched() -> None:
     best = max(scores, key=lambda tokens: scores[tokens])
     for (one,) in found:
         assert (tuple(one.tokens), one.score) == (best, pytest.approx(scores[best]))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=seeds, diversity=st.sampled_from([0.0, 0.3, 2.0]), stopping=st.sampled_from(["exact", "count", "first"]))
+def test_hypotheses_of_diverse_groups_are_distinct(seed: int, diversity: float, stopping: str) -> None:
+    model = TinyRecurrent(seed, vocabulary=7)
+    options = {"beam": 6, "nbest": 6, "groups": 3, "diversity": diversity, "stopping": stopping}
+    for limit in (2, 8):
+        for hypotheses in beam_search(model, model.start(3, seed), 3, max_lengths=limit, **options):
+            texts = [tuple(hypothesis.tokens) for hypothesis in hypotheses]
+            assert len(set(texts)) == len(texts)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("seed", [12, 19, 75, 109, 119])
+def test_stopping_at_the_first_leaves_no_better_live_hypothesis(seed: int, groups: int) -> None:
+    model, steps, limit = TinyRecurrent(seed, vocabulary=7), [], 20
+    options = {"beam": 2, "groups": groups, "diversity": 0.7, "stopping": "first"}
+    (best,) = beam_search(model, model.start(1, seed), 1, max_lengths=limit, observe=steps.append, **options)[0]
+    assert best.finished or steps[-1].length == limit
+    if steps[-1].length < limit:
+        assert best.normalised >= float(steps[-1].scores[0].max()) / steps[-1].length

@@ -120,7 +120,7 @@ def beam_search(
         kept, length = search.kept, search.length
         done = search.limit <= length
         if stopping == "first":
-            done = done | (kept.normalised[:, 0] >= ranking(search.scores[:, 0], length))
+            done = done | (kept.normalised[:, 0] >= ranking(search.best_live(), length))
         done = done | (kept.normalised[:, -1] >= ranking.bound(search.best_live(), length, search.limit, bonus))
         if stopping == "count":
             done = done | (search.count >= beam * patience)
@@ -189,7 +189,10 @@ class _Beam:
         parents, scores, ids, raw = (
             chosen[0] if self.groups == 1 else (torch.cat(part, 1) for part in zip(*chosen, strict=True))
         )
-        self.nodes = self.prefixes.extend(self.nodes.gather(1, parents), ids, raw)
+        before = self.nodes.gather(1, parents)
+        self.nodes = self.prefixes.extend(before, ids, raw)
+        if self.groups > 1:  # equal prefixes of several groups are one node
+            self.nodes = self.nodes.gather(1, first_equal(before, ids))
         self.parents, self.scores, self.tokens = parents, scores, ids
 
     def best_live(self) -> Tensor:
@@ -201,7 +204,11 @@ class _Beam:
         cover = None
         if self.coverage is not None:
             cover = self._term(len(self.scores), self.coverage).gather(1, self.parents)
-        live = candidates(self.ranking, self.scores, None, self.nodes, self.length, cover)
+        scores = self.scores
+        if self.groups > 1:
+            order = torch.arange(self.beam, device=scores.device)
+            scores = scores.masked_fill(first_equal(self.nodes) != order, NEG_INF)
+        live = candidates(self.ranking, scores, None, self.nodes, self.length, cover)
         best = BestHypotheses.empty(len(self.scores), self.beam, self.scores.device).merge(live)
         if self.constraints is not None:  # those that have met most constraints first
             history = torch.cat((self._history(), self.tokens.view(-1, 1)), 1)
@@ -315,8 +322,13 @@ class _Beam:
         here = parents[:, few]
         covered = None if cover is None else cover.gather(1, here)
         nodes = self.nodes.gather(1, here)
-        self.kept = self.kept.merge(candidates(self.ranking, closed, raw[:, few], nodes, self.length, covered))
         self.count = self.count + (closed > NEG_INF).sum(1)
+        if self.groups > 1:  # other groups may have finished the same hypothesis
+            known = self.kept.finished & (self.kept.normalised > NEG_INF)
+            closed = closed.masked_fill(
+                ((nodes[:, :, None] == self.kept.nodes[:, None]) & known[:, None]).any(2), NEG_INF
+            )
+        self.kept = self.kept.merge(candidates(self.ranking, closed, raw[:, few], nodes, self.length, covered))
         left = torch.sort(ended.to(torch.uint8), dim=1, stable=True).indices[:, :size]  # first those without EOS
         found = [part.gather(1, left) for part in (parents, offers.masked_fill(ended, NEG_INF), ids, raw)]
         if (missing := size - left.shape[1]) > 0:  # fewer continuations than the beam is wide
@@ -339,6 +351,16 @@ class _Beam:
     def _term(self, rows: int, coverage: Tensor) -> Tensor:
         visible = None if self.visible is None else self.visible[:, None]
         return self.ranking.covered(coverage.view(rows, -1, coverage.shape[-1]), visible)
+
+
+def first_equal(*keys: Tensor) -> Tensor:
+    """Of each entry of a row the first one with equal keys: keys (R, K) each -> indices (R, K).
+
+    >>> first_equal(torch.tensor([[4, 5, 4]]), torch.tensor([[1, 1, 1]])).tolist()
+    [[0, 1, 0]]
+    """
+    equal = torch.stack([key[:, :, None] == key[:, None] for key in keys]).all(0)
+    return equal.to(torch.uint8).argmax(2)
 
 
 def check_beam(beam: int, nbest: int, groups: int = 1) -> None:
