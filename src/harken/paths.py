@@ -25,7 +25,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel
 
-from harken.data.io.files import IN_MEMORY
+IN_MEMORY = "a table in memory"  # begins what a recipe says in the place of a file: `harken.data.io.in_memory`
 
 
 @dataclass(frozen=True)

@@ -195,6 +195,18 @@ POSITIONS = Registry(
 ENCODERS = Registry("encoder", "harken.encoders", {}, "harken.models.base:Encoder")
 METRICS = Registry("metric", "harken.metrics", {})
 
+
+def recipe_class(task: Any) -> Any:
+    """The class of recipes with this `task`; of a job that ships it is read without torch.
+
+    Raises:
+        UserError: there is no such job.
+    """
+    if not isinstance(task, str):
+        raise UserError(f"task is {str(task)[:80]}, but must be a name, such as {JOBS[1]!r}")
+    return import_module(f"harken.tasks.{task}.recipe").RECIPE if task in JOBS else TASKS.find(task).recipe
+
+
 register_task, register_cell, register_score = TASKS.register, CELLS.register, SCORES.register
 register_positions, register_encoder, register_metric = POSITIONS.register, ENCODERS.register, METRICS.register
 

@@ -9,8 +9,7 @@ from pydantic import BaseModel
 from harken.errors import UserError
 from harken.paths import RecipePath, map_paths, paths_in
 from harken.recipe import as_recipe, load_recipe, require_paths
-from harken.registry import JOBS
-from harken.tasks.registry import recipe_class
+from harken.registry import JOBS, recipe_class
 
 RECIPE = """
 [data]

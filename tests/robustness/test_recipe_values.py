@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from harken.errors import UserError
 from harken.recipe import load_recipe, recipe_text
 from harken.recipe.errors import _models
-from harken.tasks.registry import recipe_class
+from harken.registry import recipe_class
 
 RECIPES = (
     *("phrasebook-transformer", "phrasebook-attention", "phrasebook-convolutional", "opinions-classify"),

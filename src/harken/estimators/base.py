@@ -17,9 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from harken.errors import UserError
 from harken.estimators import running
 from harken.recipe import Recipe
-from harken.registry import CELLS
+from harken.registry import CELLS, recipe_class
 from harken.tasks.job import Prepared
-from harken.tasks.registry import recipe_class
 
 SEEDS = 2**31 - 1
 BATCH_TOKENS = 16384

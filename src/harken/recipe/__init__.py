@@ -29,6 +29,7 @@ from harken.recipe.errors import explain
 from harken.recipe.files import apply, describe, parse, read_text, recipe_names, recipe_text
 from harken.recipe.limits import check_limits
 from harken.recipe.paths import require_paths, resolve_paths
+from harken.registry import recipe_class
 from harken.training.config import TrainConfig
 
 __all__ = ["TRAIN", "Recipe", "as_recipe", "describe", "load_recipe", "recipe_names", "recipe_text", "require_paths"]
@@ -120,8 +121,6 @@ def _validated(
     values: dict[str, Any], origin: str, overrides: Sequence[str], with_data: bool, folder: Path | None = None
 ) -> Any:
     """A recipe from its values, with the class of its job; its paths are relative to `folder`."""
-    from harken.tasks.registry import recipe_class
-
     applied = [apply(values, override) for override in overrides]
     check_limits(values, origin)
     task = values.get("task", DEFAULT_TASK)

@@ -100,8 +100,13 @@ def described(test: Comparison) -> dict[str, Any]:
     }
 
 
-def keep_outputs(run: Run, split: str, progress: Callable[[int], None] = lambda count: None) -> None:
-    """Translate a split of the run's corpus and keep the outputs, unless those of these weights are there already.
+def write_outputs(
+    run: Run, split: str, load: Callable[[Path], Any], progress: Callable[[int], None] = lambda count: None
+) -> None:
+    """Translate a split of the run's corpus and write the outputs, unless those of these weights are there already.
+
+    Args:
+        load: opens the model of a folder (`harken.load`).
 
     Raises:
         UserError: the run is no finished translator, or has no such split.
@@ -110,7 +115,6 @@ def keep_outputs(run: Run, split: str, progress: Callable[[int], None] = lambda 
         raise UserError(f"{run.folder} has the task {run.task!r}; --split compares outputs of translators only")
     if split in outputs_of(run.folder):
         return
-    from harken.api import load
     from harken.tasks.registry import job_of
 
     model = load(run.folder)

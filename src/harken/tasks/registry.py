@@ -12,29 +12,14 @@ attribute `recipe` is the class of its recipes.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from harken.errors import UserError
 from harken.registry import JOBS, TASKS
 
 if TYPE_CHECKING:
-    from harken.recipe import Recipe
     from harken.tasks.job import Job
 
-__all__ = ["JOBS", "job_of", "recipe_class"]
-
-
-def recipe_class(task: Any) -> type[Recipe]:
-    """The class of recipes with this `task`.
-
-    Raises:
-        UserError: there is no such job.
-    """
-    if not isinstance(task, str):
-        raise UserError(f"task is {str(task)[:80]}, but must be a name, such as {JOBS[1]!r}")
-    found: type[Recipe] = import_module(f"harken.tasks.{task}.recipe").RECIPE if task in JOBS else job_of(task).recipe
-    return found
+__all__ = ["JOBS", "job_of"]
 
 
 def job_of(task: Any) -> Job:

@@ -23,13 +23,14 @@ def compare(
 
     Differences are tested by paired bootstrap on every split that both runs have outputs of.
     """
-    from harken.run_folders.comparing import compare_runs, keep_outputs
+    from harken.api import load
+    from harken.run_folders.comparing import compare_runs, write_outputs
     from harken.run_folders.reading import read_run
 
     runs = [read_run(folder) for folder in folders]
     for run in runs if split is not None and len(runs) > 1 else ():
         with counting(f"translating {split} with {run.folder}") as tick:
-            keep_outputs(run, split or "", tick)
+            write_outputs(run, split or "", load, tick)
     found = compare_runs(runs)
     if as_json:
         print(json.dumps(found.to_dict(), ensure_ascii=False))

@@ -25,8 +25,8 @@ from typing import BinaryIO, cast
 
 from harken.errors import UserError
 from harken.files import expand_user, refuse_kernel_file
+from harken.paths import IN_MEMORY
 
-IN_MEMORY = "a table in memory"  # begins what a recipe says in the place of a file: `harken.data.io.in_memory`
 COMPRESSIONS = (".gz", ".xz")
 MAX_LINE_BYTES = 1_000_000  # a longer line is nearly always a file that is not text
 

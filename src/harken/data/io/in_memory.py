@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from harken.data.io.files import IN_MEMORY
 from harken.data.io.table import read_table
 from harken.errors import UserError
+from harken.paths import IN_MEMORY
 
 
 def in_memory(table: Any) -> dict[str, list[Any]]:
