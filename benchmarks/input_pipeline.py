@@ -27,7 +27,7 @@ import numpy as np
 from harken.data.io.files import read_lines
 from harken.data.io.token_rows import ParallelIds, TokenRows
 from harken.data.packing import pack, packed_batches, shrunk, window_of
-from harken.data.prepared.stream import mapped
+from harken.data.prepared.scan import mapped
 from harken.data.tokenizers.base import train_tokenizer
 from harken.tasks.sequence_task import SequenceTask
 

@@ -53,11 +53,10 @@ def anonymous_mb() -> float:
 
 def prepare(folder: Path, kind: str, size: int) -> dict[str, Any]:
     """One run as far as its first batch."""
-    from harken.data.prepared.ids import kept_tokenizers
+    from harken.data.rows import rows_of
     from harken.data.text.config import DataConfig, TokenizerConfig
     from harken.data.text.parallel import read_corpus
     from harken.data.tokenizers.base import train_tokenizers
-    from harken.tasks.translate.job import sides_of
     from harken.tasks.translate.sources import encode_pairs
 
     phases: dict[str, Any] = {}
@@ -79,8 +78,9 @@ def prepare(folder: Path, kind: str, size: int) -> dict[str, Any]:
     config = TokenizerConfig(kind=kind, size=size)
     corpus = read_corpus(data)
     done("rows and splits")
-    learn = lambda: train_tokenizers(config, *sides_of(corpus.train))  # noqa: E731
-    tokenizers = kept_tokenizers(corpus.train, config.model_dump(), learn)
+    rows = rows_of(corpus.train)
+    learn = lambda: train_tokenizers(config, rows.column(0), rows.column(1))  # noqa: E731
+    tokenizers = rows.cached_tokenizers(config.model_dump(), learn)
     done("tokenizer")
     ids = encode_pairs(corpus.train, *tokenizers)
     done("ids")

@@ -314,7 +314,7 @@ def changed_parts(stored: Mapping[str, str], found: Mapping[str, str]) -> list[s
 
 
 @cache
-def _field_names(kind: type) -> tuple[str, ...]:
+def field_names(kind: type) -> tuple[str, ...]:
     """Of a dataclass; corpora have millions of equal ones."""
     return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
 
@@ -325,7 +325,7 @@ def encode_row(value: Any) -> bytes:
         return b"s" + value.encode("utf-8", "surrogatepass")
     if isinstance(value, np.ndarray):
         return f"a{value.dtype.str}{value.shape}".encode() + np.ascontiguousarray(value).tobytes()
-    if names := _field_names(value.__class__):
+    if names := field_names(value.__class__):
         value = [getattr(value, name) for name in names]
     if isinstance(value, (frozenset, set)):
         value = sorted(value)

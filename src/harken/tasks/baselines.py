@@ -20,8 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harken.data.prepared.ids import kept_value
-from harken.data.prepared.stream import StreamedRows
+from harken.data.rows import Rows
 from harken.data.splits import digest
 from harken.errors import UserError
 from harken.files import atomic_write
@@ -95,12 +94,12 @@ class BaselineArtifact(Artifact[Baseline]):
 BASELINE = BaselineArtifact()
 
 
-def kept_baseline(
-    rows: StreamedRows, settings: Any, parts: Mapping[str, Any], compute: Callable[[], Baseline]
+def cached_baseline(
+    rows: Rows[Any], settings: Any, parts: Mapping[str, Any], compute: Callable[[], Baseline]
 ) -> Baseline:
-    """The baseline fitted on streamed rows, scored on these parts; computed once."""
-    key = ["baseline", settings, {name: digest(part) for name, part in parts.items()}]
-    return Baseline(**kept_value(rows, key, lambda: asdict(compute())))
+    """The baseline fitted on rows and scored on these parts; of rows on disk computed once."""
+    key = [] if rows.is_in_memory else [settings, {name: digest(part) for name, part in parts.items()}]
+    return Baseline(**rows.cached(["baseline", *key], lambda: asdict(compute())))
 
 
 def compare(

@@ -4,7 +4,7 @@
 >>> known = Vocabulary.learn(sentences, lowercase=True, min_count=1)
 >>> known.word_ids(["A", "dog"]), known.spelling("cat!"), known.tags
 ([4, 1], [5, 4, 6, 1], ['DET', 'NOUN'])
->>> batch, lengths = WordRows([sentence.words for sentence in sentences], known).gather([0, 1])
+>>> batch, lengths = WordRows.of([sentence.words for sentence in sentences], known).gather([0, 1])
 >>> batch.words.tolist(), batch.spelled.tolist(), batch.spellings.tolist(), lengths.tolist()
 ([[4, 5, 4], [5, 0, 0]], [[0, 1, 0], [1, 0, 0]], [[4, 0, 0], [5, 4, 6]], [3, 1])
 """
@@ -24,9 +24,18 @@ import torch
 from torch import Tensor
 
 from harken.data.io.token_rows import TokenRows
-from harken.data.prepared.examples import hashes
-from harken.data.prepared.ids import NUMBER, Distinct, encode_rows, id_kind, kept_value
-from harken.data.prepared.stream import MOST_COUNTED, Columns, StreamedRows
+from harken.data.rows import (
+    MOST_COUNTED,
+    NUMBER,
+    Columns,
+    Distinct,
+    Encoded,
+    References,
+    Rows,
+    different,
+    id_type,
+    rows_of,
+)
 from harken.data.text.tagged import Tagged
 from harken.data.tokenizers.tokens import SPECIALS, UNK
 from harken.errors import UserError
@@ -66,10 +75,7 @@ class Vocabulary:
         more_tags: Iterable[str] = (),
     ) -> Vocabulary:
         """From the training sentences; `more_words` and `more_tags` are known though they are not seen in them."""
-        if isinstance(sentences, StreamedRows):
-            counts = WordCounts.streamed(sentences, lowercase, min_count)
-        else:
-            counts = WordCounts.of((one.words for one in sentences), (one.tags for one in sentences), lowercase)
+        counts = WordCounts.of_rows(rows_of(sentences), lowercase, min_count)
         words = [word for word, count in _by_count(counts.words) if count >= min_count]
         seen = set(words)
         words += [word for word in dict.fromkeys(more_words) if word not in seen]
@@ -160,23 +166,21 @@ class WordCounts(NamedTuple):
         return cls(words, characters, Counter(chain.from_iterable(tags)))
 
     @classmethod
-    def streamed(cls, sentences: StreamedRows, lowercase: bool, min_count: int) -> WordCounts:
-        """Those of training sentences that are not in memory, less rare words; counted once."""
+    def of_rows(cls, sentences: Rows[Tagged], lowercase: bool, min_count: int) -> WordCounts:
+        """Those of training sentences, less rare words."""
 
         def compute() -> WordCounts:
             total = cls(Counter(), Counter(), Counter())
-            parts = sentences.stream.map(
-                sentences.code, "counting words", lambda columns, _: cls.of(columns[0], columns[1], lowercase)
-            )
-            for part in parts:
+            for part in sentences.map(lambda columns: cls.of(columns[0], columns[1], lowercase), "counting words"):
                 for own, more in zip(total, part, strict=True):
                     own.update(more)
-                if len(total.words) > MOST_COUNTED:
-                    total = total._replace(words=Counter({one: seen for one, seen in total.words.items() if seen > 1}))
-            words = Counter({word: seen for word, seen in total.words.items() if seen >= min_count})
+                if len(total.words) > MOST_COUNTED and not sentences.is_in_memory:
+                    words = Counter({word: times for word, times in total.words.items() if times > 1})
+                    total = total._replace(words=words)
+            words = Counter({word: times for word, times in total.words.items() if times >= min_count})
             return total._replace(words=words)
 
-        return cls(*map(Counter, kept_value(sentences, ["words", lowercase, min_count], compute)))
+        return cls(*map(Counter, sentences.cached(["words", lowercase, min_count], compute)))
 
 
 VOCABULARY = ObjectArtifact(Vocabulary, FILE)
@@ -185,30 +189,43 @@ VOCABULARY = ObjectArtifact(Vocabulary, FILE)
 class WordRows:
     """All sentences of a split; every distinct word of a batch is spelled once."""
 
-    def __init__(self, sentences: Sequence[Sequence[str]], vocabulary: Vocabulary) -> None:
-        self.words = TokenRows.from_lists([vocabulary.word_ids(sentence) for sentence in sentences])
-        forms = {form: number for number, form in enumerate(dict.fromkeys(w for s in sentences for w in s))}
-        self.forms = TokenRows.from_lists([[forms[word] for word in sentence] for sentence in sentences])
-        self.spellings = TokenRows.from_lists([vocabulary.spelling(form) for form in forms])
+    def __init__(self, words: TokenRows, forms: TokenRows, spellings: TokenRows) -> None:
+        self.words, self.forms, self.spellings = words, forms, spellings
 
     @classmethod
-    def streamed(cls, sentences: StreamedRows, vocabulary: Vocabulary) -> tuple[WordRows, TokenRows]:
-        """Training sentences that are not in memory and their tags, memory-mapped (`harken.data.prepared`)."""
+    def of(cls, sentences: Sequence[Sequence[str]], vocabulary: Vocabulary) -> WordRows:
+        """The words of some sentences."""
+        return cls(*cls._parts(sentences, different(sentences), vocabulary))
 
-        def encode(columns: Columns) -> list[TokenRows | Distinct]:
-            rows, forms = cls(columns[0], vocabulary), list(dict.fromkeys(chain.from_iterable(columns[0])))
+    @classmethod
+    def of_tagged(cls, sentences: Rows[Tagged], vocabulary: Vocabulary) -> tuple[WordRows, TokenRows]:
+        """Training sentences and their tags."""
+
+        def encode(columns: Columns) -> list[Encoded]:
+            texts = different(columns[0])
+            words, forms, spellings = cls._parts(columns[0], texts, vocabulary)
             tags = TokenRows.from_lists([vocabulary.tag_ids(tags) for tags in columns[1]])
-            return [rows.words, rows.forms, tags, Distinct(hashes(forms), rows.spellings)]
+            return [words, References(forms), tags, Distinct(texts, spellings)]
 
-        kinds = {
-            "words": id_kind(vocabulary.word_count),
+        types = {
+            "words": id_type(vocabulary.word_count),
             "forms": NUMBER,
-            "tags": id_kind(len(vocabulary.tags)),
-            "spellings": id_kind(vocabulary.character_count),
+            "tags": id_type(len(vocabulary.tags)),
+            "spellings": id_type(vocabulary.character_count),
         }
-        made = cls.__new__(cls)
-        made.words, made.forms, tags, made.spellings = encode_rows(sentences, kinds, encode, asdict(vocabulary))
-        return made, tags
+        words, forms, tags, spellings = sentences.encode(types, encode, [asdict(vocabulary)])
+        return cls(words, forms, spellings), tags
+
+    @staticmethod
+    def _parts(
+        sentences: Sequence[Sequence[str]], texts: Sequence[str], vocabulary: Vocabulary
+    ) -> tuple[TokenRows, TokenRows, TokenRows]:
+        number = {text: place for place, text in enumerate(texts)}
+        return (
+            TokenRows.from_lists([vocabulary.word_ids(sentence) for sentence in sentences]),
+            TokenRows.from_lists([[number[word] for word in sentence] for sentence in sentences]),
+            TokenRows.from_lists([vocabulary.spelling(text) for text in texts]),
+        )
 
     def __len__(self) -> int:
         return len(self.words)

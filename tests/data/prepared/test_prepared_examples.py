@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 
 from harken.data.prepared import blocks
-from harken.data.prepared.ids import Numbering
-from harken.data.prepared.stream import StreamedRows
-from harken.data.text.examples import StreamedLabelled
+from harken.data.prepared.disk_rows import DiskRows, Numbering
 from harken.data.text.examples_config import ExamplesConfig
 from harken.data.text.labelled_splits import read_splits
-from harken.data.text.questions import QuestionIds, texts_of
+from harken.data.text.questions import DistinctSentences, QuestionIds
 from harken.data.tokenizers.base import train_tokenizer
 from harken.errors import UserError
 from harken.metrics.baselines import fit_label_baseline
@@ -83,7 +81,7 @@ def test_labelled_texts(form: str, tmp_path: Path) -> None:
     inside = read_splits(ExamplesConfig(**said))
     streamed = read_splits(ExamplesConfig(**said, prepared=str(tmp_path / "prepared")))
     train, other = inside.train, streamed.train
-    assert isinstance(other, StreamedLabelled) and len(other) == len(train)
+    assert isinstance(other.rows, DiskRows) and len(other) == len(train)
     assert list(other) == list(train) and list(other.values) == train.values
     assert (other.fine and list(other.fine)) == train.fine
     assert list(other.label_counts().items()) == list(train.label_counts().items())
@@ -125,11 +123,11 @@ def test_tagged_sentences(form: str, tmp_path: Path) -> None:
     inside, streamed = (
         read_corpus(TagDataConfig(train=str(path), **more)) for more in ({}, {"prepared": str(tmp_path / "prepared")})
     )
-    assert isinstance(streamed.train, StreamedRows) and list(streamed.train) == inside.train
+    assert isinstance(streamed.train, DiskRows) and list(streamed.train) == inside.train
     assert streamed.digests() == inside.digests() and streamed.skipped == inside.skipped
     one, other = (Vocabulary.learn(part.train, lowercase=True, min_count=2) for part in (inside, streamed))
     assert one == other
-    rows, (mapped, labels) = WordRows([x.words for x in inside.train], one), WordRows.streamed(streamed.train, one)
+    rows, (mapped, labels) = WordRows.of([x.words for x in inside.train], one), WordRows.of_tagged(streamed.train, one)
     some = np.array([5, 200, 3, 77])
     batch, other_batch = rows.gather(some)[0], mapped.gather(some)[0]
     for name in ("words", "spelled", "spellings"):
@@ -158,11 +156,11 @@ def test_questions(form: str, kind: Any, tmp_path: Path) -> None:
         read_questions(AnswerDataConfig(train=str(path), **more))
         for more in ({}, {"prepared": str(tmp_path / "prepared")})
     )
-    assert isinstance(streamed.train, StreamedRows) and list(streamed.train) == inside.train
+    assert isinstance(streamed.train, DiskRows) and list(streamed.train) == inside.train
     assert streamed.valid == inside.valid and streamed.digests() == inside.digests()
     assert streamed.skipped == inside.skipped
-    assert list(texts_of(streamed.train)) == list(texts_of(inside.train))
-    tokenizer = train_tokenizer("word", texts_of(inside.train), 100)
+    assert list(DistinctSentences(streamed.train)) == list(DistinctSentences(inside.train))
+    tokenizer = train_tokenizer("word", DistinctSentences(inside.train), 100)
     answers, some = Answers.learn((one.answer for one in inside.train), kind), np.array([11, 0, 4])
     ids, mapped = (QuestionIds(part.train, tokenizer, max_facts=2) for part in (inside, streamed))
     assert mapped.lengths.tolist() == ids.lengths.tolist()
@@ -175,16 +173,28 @@ def test_questions(form: str, kind: Any, tmp_path: Path) -> None:
 def test_a_second_start_reads_no_text_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = ExamplesConfig(train=str(labelled_file(tmp_path, "csv")), prepared=str(tmp_path / "prepared"))
     before = read_splits(said)
-    for name in ("harken.data.prepared.stream.read_blocks", "harken.data.text.labelled_splits._rows"):
+    for name in ("harken.data.prepared.scan.read_blocks", "harken.data.text.labelled_splits._examples"):
         monkeypatch.setattr(name, lambda *args: pytest.fail("the text is read again"))
     again = read_splits(said)
     assert again.digests() == before.digests() and again.train.label_counts() == before.train.label_counts()
 
 
 def test_numbers_are_those_of_a_dictionary(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harken.data.prepared.ids.RECENT", 3)
+    monkeypatch.setattr("harken.data.prepared.disk_rows.RECENT", 3)
     known, expected, chosen = Numbering(first=2), dict[int, int](), np.random.default_rng(1)
     for _ in range(50):
         some = np.unique(chosen.integers(0, 60, 7).astype(np.uint64))
         wanted = [expected.setdefault(int(one), 2 + len(expected)) for one in some]
         assert known.number(some)[0].tolist() == wanted
+
+
+def test_ids_beyond_16_bits_are_not_taken_for_references(tmp_path: Path) -> None:
+    """Words of a vocabulary above 65,536 have the type of references to spellings, but are none."""
+    path = tmp_path / "all.conll"
+    path.write_text("\n\n".join(f"w{number % 40}\tX" for number in range(3000)), encoding="utf-8")
+    train = read_corpus(TagDataConfig(train=str(path), prepared=str(tmp_path / "prepared"))).train
+    names = [f"w{number}" for number in range(1 << 16)]
+    known = Vocabulary(["X"], names, list("w0123456789"))
+    rows, _ = WordRows.of_tagged(train, known)
+    assert rows.words.flat.dtype == np.uint32
+    assert rows.words.flat.tolist() == [known.word_ids(sentence.words)[0] for sentence in train]

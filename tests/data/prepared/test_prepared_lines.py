@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harken.data.prepared import blocks
-from harken.data.prepared.stream import StreamedRows
+from harken.data.prepared.disk_rows import DiskRows
 from harken.data.text.lines import read_line_splits
 from harken.data.text.text_config import LinesConfig, TextConfig
 from harken.data.text.texts import read_texts
@@ -46,7 +46,7 @@ def test_running_text_equals_the_one_in_memory(tmp_path: Path, held: str) -> Non
         write(tmp_path / "v.txt", 20, 3)
         said |= {"valid": str(tmp_path / "v.txt")}
     inside, streamed = read_texts(TextConfig(**said)), read_texts(TextConfig(**said, prepared=str(tmp_path / "p")))
-    assert isinstance(streamed.train, StreamedRows)
+    assert isinstance(streamed.train, DiskRows)
     assert [list(part) for part in (streamed.train, streamed.valid, streamed.test)] == [
         list(part) for part in (inside.train, inside.valid, inside.test)
     ]
@@ -60,8 +60,8 @@ def test_ids_of_running_text(tmp_path: Path, kind: str, ended: bool) -> None:
     said = {"train": str(tmp_path / "a.txt"), "lines": ended}
     inside, streamed = read_texts(TextConfig(**said)), read_texts(TextConfig(**said, prepared=str(tmp_path / "p")))
     tokenizer = train_tokenizer(kind, inside.train, 40)
-    assert isinstance(streamed.train, StreamedRows)
-    again = train_tokenizer(kind, streamed.train.texts(0), 40)
+    assert isinstance(streamed.train, DiskRows)
+    again = train_tokenizer(kind, streamed.train.column(0), 40)
     assert again.encode_all(WORDS) == tokenizer.encode_all(WORDS) and again.size == tokenizer.size
     for part in ("train", "valid"):
         expected = corpus_ids(tokenizer, getattr(inside, part), ended)
@@ -77,8 +77,8 @@ def test_lines_by_themselves_equal_those_in_memory(tmp_path: Path, with_files: b
         (tmp_path / "v.txt").write_text("\n".join([*lines[10:20], "a line of its own"]))
         said |= {"valid": str(tmp_path / "v.txt"), "test": str(tmp_path / "v.txt")}
     inside = read_line_splits(LinesConfig(**said))
-    streamed = read_line_splits(LinesConfig(**said, prepared=str(tmp_path / "p")), streamed=True)
-    assert isinstance(streamed.train, StreamedRows)
+    streamed = read_line_splits(LinesConfig(**said, prepared=str(tmp_path / "p")))
+    assert isinstance(streamed.train, DiskRows)
     assert list(streamed.train) == inside.train and streamed.valid == inside.valid and streamed.test == inside.test
     assert streamed.skipped == inside.skipped and inside.skipped
     assert streamed.digests() == inside.digests()
@@ -96,7 +96,7 @@ def test_blank_texts_and_short_lines_are_refused_alike(tmp_path: Path) -> None:
             if kind is TextConfig:
                 read_texts(TextConfig(train=str(tmp_path / name), **said))
             else:
-                read_line_splits(LinesConfig(train=str(tmp_path / name), **said), streamed=True)
+                read_line_splits(LinesConfig(train=str(tmp_path / name), **said))
         return str(problem.value)
 
     prepared = {"prepared": str(tmp_path / "p")}

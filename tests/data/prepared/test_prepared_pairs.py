@@ -3,20 +3,21 @@
 import gzip
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from harken.data.prepared import blocks
-from harken.data.prepared.ids import parallel_ids
-from harken.data.prepared.stream import StreamedRows
+from harken.data.prepared.disk_rows import DiskRows
+from harken.data.rows import rows_of
 from harken.data.splits import digest, group_position, split_groups, split_positions
 from harken.data.text.config import DataConfig, TokenizerConfig
+from harken.data.text.pairs import Pair
 from harken.data.text.parallel import read_corpus
 from harken.data.tokenizers.base import train_tokenizers
 from harken.errors import UserError
-from harken.tasks.translate.job import sides_of
 from harken.tasks.translate.sources import encode_pairs
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "while", "der", "Hund", "über", "München", "lief", ",", "don't", "!"]
@@ -36,6 +37,11 @@ def lines(count: int, seed: int) -> list[str]:
     made[3], made[11], made[17] = "", "  The   CAT ", "the cat"
     made[20] = " ".join(["mat"] * 40)
     return made
+
+
+def sides(pairs: Sequence[Pair]) -> tuple[Sequence[str], Sequence[str]]:
+    rows = rows_of(pairs)
+    return rows.column(0), rows.column(1)
 
 
 @pytest.fixture
@@ -64,7 +70,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_streamed_corpus_equals_the_one_in_memory(files: Path, name: str) -> None:
     inside, streamed = (read_corpus(config) for config in both(files, **CASES[name]))
-    assert isinstance(streamed.train, StreamedRows) and isinstance(inside.train, list)
+    assert isinstance(streamed.train, DiskRows) and isinstance(inside.train, list)
     assert list(streamed.train) == inside.train and len(streamed.train) == len(inside.train)
     assert streamed.valid == inside.valid and streamed.tests == inside.tests
     assert streamed.skipped == inside.skipped
@@ -86,8 +92,8 @@ def test_held_out_files_are_left_out_of_training(files: Path) -> None:
 def test_tokenizers_and_ids_equal_those_in_memory(files: Path, kind: dict[str, object]) -> None:
     config = TokenizerConfig(**kind)
     inside, streamed = (read_corpus(data) for data in both(files))
-    expected = train_tokenizers(config, *sides_of(inside.train), seed=5)
-    found = train_tokenizers(config, *sides_of(streamed.train), seed=5)
+    expected = train_tokenizers(config, *sides(inside.train), seed=5)
+    found = train_tokenizers(config, *sides(streamed.train), seed=5)
     texts = [pair.target for pair in inside.valid]
     assert found[1].size == expected[1].size and found[1].encode_all(texts) == expected[1].encode_all(texts)
     ids, mapped = encode_pairs(inside.train, *expected), encode_pairs(streamed.train, *found)
@@ -103,12 +109,12 @@ def test_tokenizers_and_ids_equal_those_in_memory(files: Path, kind: dict[str, o
 def test_a_second_run_reads_no_text_again(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, config = both(files)
     corpus = read_corpus(config)
-    tokenizers = train_tokenizers(TokenizerConfig(kind="word"), *sides_of(corpus.train))
-    before = parallel_ids(corpus.train, *tokenizers)
-    monkeypatch.setattr("harken.data.prepared.stream.read_blocks", lambda *args: pytest.fail("the text is read again"))
+    tokenizers = train_tokenizers(TokenizerConfig(kind="word"), *sides(corpus.train))
+    before = encode_pairs(corpus.train, *tokenizers)
+    monkeypatch.setattr("harken.data.prepared.scan.read_blocks", lambda *args: pytest.fail("the text is read again"))
     again = read_corpus(config)
     assert again.digests() == corpus.digests() and again.valid == corpus.valid
-    assert np.array_equal(parallel_ids(again.train, *tokenizers).source.flat, before.source.flat)
+    assert np.array_equal(encode_pairs(again.train, *tokenizers).source.flat, before.source.flat)
 
 
 def test_changed_files_and_settings_have_entries_of_their_own(files: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from harken.data.io.frame_rows import FrameRows
 from harken.data.synthetic import gestures, opinions
-from harken.data.text.examples import Labelled, concatenate, split_off
+from harken.data.text.examples import Labelled, split_off
 from harken.errors import UserError
 
 
@@ -68,7 +68,7 @@ def test_equal_signals_stay_together_and_more_of_them_move_none() -> None:
 
 def test_sets_are_joined_with_their_groups() -> None:
     one, other = Labelled([1], ["a"]), Labelled([2], ["b"], ["g"], [True])
-    both = concatenate([one, other])
+    both = Labelled.of([*one.examples(), *other.examples()])
     assert (both.values, both.labels, both.groups, both.parts) == ([1, 2], ["a", "b"], ["", "g"], [False, True])
 
 

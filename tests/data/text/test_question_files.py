@@ -7,9 +7,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from harken.data.synthetic.stories import PLACES, load_stories, make_story
+from harken.data.synthetic.stories import WORDS, load_stories, make_story
 from harken.data.text.babi import parse_stories, read_babi
-from harken.data.text.questions import Question, QuestionIds, texts_of, words_of
+from harken.data.text.questions import DistinctSentences, Question, QuestionIds, words_of
 from harken.data.tokenizers.base import train_tokenizer
 from harken.errors import UserError
 
@@ -56,7 +56,7 @@ def test_folder_and_archive_give_the_same(tmp_path: Path) -> None:
 
 def test_ids_keep_the_newest_facts_in_their_order() -> None:
     asked = [Question(("A b.", "C.", "A b."), "C a?"), Question((), "B?")]
-    tokenizer = train_tokenizer("word", texts_of(asked), 100)
+    tokenizer = train_tokenizer("word", DistinctSentences(asked), 100)
     batch = QuestionIds(asked, tokenizer, max_facts=2).batch(np.array([0, 1]))
     words = {word: tokenizer.encode(word)[0] for word in "abc"}
     assert batch.facts[0].tolist() == [[words["c"], 0], [words["a"], words["b"]]]
@@ -85,7 +85,7 @@ def test_answers_follow_from_the_needed_facts() -> None:
             for fact in one.facts:
                 words = fact.rstrip(".").split()
                 person, last = words[0], words[-1]
-                if last in PLACES:
+                if last in WORDS["places"]:
                     place[person] = last
                 elif "took" in words or "picked" in words:
                     held[last] = person

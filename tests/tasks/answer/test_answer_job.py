@@ -11,12 +11,13 @@ import pytest
 import torch
 
 import harken
+from harken.data.parts import divide
 from harken.data.text.questions import Question, example_of
 from harken.errors import UserError
 from harken.recipe import load_recipe
 from harken.tasks.answer.answerer import Answerer
 from harken.tasks.answer.job import JOB, supported
-from harken.tasks.answer.sources import split_stories
+from harken.tasks.answer.sources import QUESTIONS
 from harken.tasks.answer.task import same
 
 TINY = [
@@ -145,10 +146,11 @@ def test_an_ordered_answer_is_right_only_in_its_order() -> None:
 
 def test_whole_stories_are_held_out() -> None:
     asked = [Question((f"s{story}",) + ("more",) * more, "q?") for story in range(10) for more in range(3)]
-    held, rest = split_stories(asked, 0.2, seed=1)
-    assert len(held) == 6 and not {one.facts[0] for one in held} & {one.facts[0] for one in rest}
-    with pytest.raises(UserError, match="all of one story"):
-        split_stories(asked[:3], 0.2, seed=1)
+    parts = divide(QUESTIONS, asked, {"valid": 0.2}, 1, [])
+    held = {question.facts[0] for question in parts.held["valid"]}
+    assert len(parts.held["valid"]) == 6 and not held & {question.facts[0] for question in parts.train}
+    with pytest.raises(UserError, match="3 examples in 1 groups leaves none for train"):
+        divide(QUESTIONS, asked[:3], {"valid": 0.2}, 1, [])
 
 
 def test_bad_questions_get_one_sentence(model: Answerer) -> None:

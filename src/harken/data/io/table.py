@@ -54,6 +54,28 @@ def read_table(
     return {name: table[name] for name in _wanted(columns, list(table), "the table")}
 
 
+def nested_columns(table: Mapping[str, list[Any]], names: Sequence[str]) -> dict[str, list[Any]]:
+    """Columns of a table in memory by their names; a dotted name reads objects inside a column.
+
+    Raises:
+        UserError: no such column, or an object without the key.
+
+    >>> nested_columns({"translation": [{"en": "cat", "fr": "chat"}]}, ["translation.fr"])
+    {'translation.fr': ['chat']}
+    """
+    columns = {}
+    for name in names:
+        outer, *inner = [name] if name in table else name.split(".")
+        cells = read_table(table, [name if not inner else outer])[outer]
+        for key in inner:
+            for row, cell in enumerate(cells, start=1):
+                if not isinstance(cell, Mapping) or key not in cell:
+                    raise UserError(f"the table, row {row} has no {key!r} in column {outer!r}; check the column's name")
+            cells = [cell[key] for cell in cells]
+        columns[name] = cells
+    return columns
+
+
 def column_names(source: Any, *, header: bool = True) -> list[str]:
     """What the columns are called, without reading all of a file."""
     if isinstance(source, str | Path):

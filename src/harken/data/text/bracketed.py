@@ -9,10 +9,11 @@ Socher et al. (2013). The whole sentence comes first, then its phrases from left
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from harken.data.io.files import read_lines
-from harken.data.text.examples import Labelled
+from harken.data.text.examples import Example
 from harken.errors import UserError
 
 PIECES = re.compile(r"\(\s*(\S+)\s|\)|([^\s()]+)")
@@ -45,9 +46,8 @@ def phrases_of(tree: str) -> list[tuple[str, str]]:
     return found
 
 
-def read_trees(path: Path) -> Labelled:
+def read_trees(path: Path) -> Iterator[Example]:
     """A tree a line; its phrases are parts of its sentence and stay with it when a split is drawn."""
-    texts, labels, groups, parts = [], [], [], []
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
@@ -56,8 +56,4 @@ def read_trees(path: Path) -> Labelled:
         except ValueError as problem:
             raise UserError(f"{path}, line {number} is no bracketed tree ({problem}); fix or remove it") from None
         for place, (text, label) in enumerate(phrases):
-            texts.append(text)
-            labels.append(label)
-            groups.append(phrases[0][0])  # the sentence
-            parts.append(place > 0)
-    return Labelled(texts, labels, groups, parts)
+            yield Example(text, label, group=phrases[0][0], part=place > 0)

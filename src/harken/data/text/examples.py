@@ -12,15 +12,26 @@ on both sides of a split, or the test would measure what was memorised. So whole
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
-from harken.data.prepared.ids import kept_value
-from harken.data.prepared.stream import Columns, StreamedRows
-from harken.data.splits import TRAIN, Parts, Size, content_key, normalise, split_groups
+import numpy as np
+
+from harken.data.rows import Columns, Rows, rows_of
+from harken.data.splits import TRAIN, Parts, Size, content_key, digest, normalise, split_groups
 from harken.data.tokenizers.case_marks import CASE_MARKS
+
+
+class Example(NamedTuple):
+    """One labelled text or array of frames (T, C)."""
+
+    value: Any
+    label: str
+    group: str = ""  # what it belongs to; empty: it is by itself
+    part: bool = False  # a piece of another example (a phrase of a sentence), for training alone
+    fine: str = ""  # the label as the file has it, where labels are merged into fewer
 
 
 @dataclass
@@ -29,62 +40,78 @@ class Labelled:
 
     values: Sequence[Any]
     labels: Sequence[str]
-    groups: Sequence[str] | None = None  # what belongs together; None: every example is by itself
-    parts: Sequence[bool] | None = None  # True: a piece of another example (a phrase of a sentence), for training alone
-    fine: Sequence[str] | None = None  # the labels as the files have them, where `labels` are these merged into fewer
+    groups: Sequence[str] | None = None  # as `Example` has them; None: none has any
+    parts: Sequence[bool] | None = None
+    fine: Sequence[str] | None = None
     skipped: dict[str, int] = field(default_factory=dict)  # why -> how many rows of the files are no example
+    stored: Rows[Any] | None = None  # rows of text, label and, where it is merged, fine label, where these are on disk
+
+    @classmethod
+    def of(
+        cls, examples: Iterable[Example], has_fine: bool = False, skipped: Mapping[str, int] | None = None
+    ) -> Labelled:
+        """Examples as columns; `has_fine` where their labels are merged ones."""
+        columns = [list(column) for column in zip(*examples, strict=True)] or [[] for _ in Example._fields]
+        values, labels, groups, parts, fine = columns
+        return cls(
+            values,
+            labels,
+            groups if any(groups) else None,
+            parts if any(parts) else None,
+            fine if has_fine else None,
+            dict(skipped or {}),
+        )
+
+    def examples(self) -> Iterator[Example]:
+        """The examples one by one."""
+        columns = (self.values, self.labels, self.groups, self.parts, self.fine)
+        others = ("", "", "", False, "")
+        return map(Example, *(repeat(other) if c is None else c for c, other in zip(columns, others, strict=True)))
+
+    @classmethod
+    def on_disk(cls, rows: Rows[Any], has_fine: bool) -> Labelled:
+        """Texts that are not held in memory: rows of text, label and perhaps fine label."""
+        return cls(rows.column(0), rows.column(1), fine=rows.column(2) if has_fine else None, stored=rows)
+
+    @property
+    def rows(self) -> Rows[Any]:
+        """Values, labels and, where there are some, fine labels as rows."""
+        if self.stored is not None:
+            return self.stored
+        columns = (self.values, self.labels) if self.fine is None else (self.values, self.labels, self.fine)
+        return rows_of(list(zip(*columns, strict=True)))
+
+    def digest(self) -> str:
+        """`harken.data.splits.digest` of the examples."""
+        return digest(zip(self.values, self.labels, strict=True)) if self.stored is None else self.stored.digest()
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __iter__(self) -> Iterator[tuple[Any, str]]:
-        return zip(self.values, self.labels, strict=True)
+        return zip(self.values, self.labels, strict=True) if self.stored is None else iter(self.stored)
 
     def label_counts(self) -> Counter[tuple[str, str]]:
         """How often each label occurs, beside its fine label ("" without any), in the order of first occurrence."""
-        return Counter(zip(self.labels, self.fine if self.fine is not None else repeat("")))  # noqa: B905
+        rows, has_fine = self.rows, self.fine is not None
 
-    def choose(self, rows: Sequence[int]) -> Labelled:
+        def count(columns: Columns) -> Counter[tuple[str, str]]:
+            return Counter(zip(columns[1], columns[2] if has_fine else repeat("")))  # noqa: B905
+
+        def compute() -> list[tuple[str, str, int]]:
+            return [(*labels, times) for labels, times in rows.counts(count).items()]
+
+        counts = rows.cached(["labels", has_fine], compute)
+        return Counter({(label, fine): times for label, fine, times in counts})
+
+    def choose(self, rows: Iterable[int]) -> Labelled:
         """Some of the examples, in the order of `rows`."""
-        return Labelled(
-            [self.values[row] for row in rows],
-            [self.labels[row] for row in rows],
-            None if self.groups is None else [self.groups[row] for row in rows],
-            None if self.parts is None else [self.parts[row] for row in rows],
-            None if self.fine is None else [self.fine[row] for row in rows],
-            self.skipped,
-        )
+        examples = list(self.examples())
+        return Labelled.of((examples[row] for row in rows), self.fine is not None, self.skipped)
 
     def wholes(self) -> Labelled:
         """Without the pieces of others: what may be validated or tested on."""
-        if self.parts is None:
-            return self
-        return self.choose([row for row, part in enumerate(self.parts) if not part])
-
-
-class StreamedLabelled(Labelled):
-    """Texts that are not held in memory (`harken.data.prepared`): rows of text, label and, where it is merged, fine."""
-
-    def __init__(self, rows: StreamedRows, has_fine: bool) -> None:
-        super().__init__(rows.texts(0), rows.texts(1), fine=rows.texts(2) if has_fine else None)
-        self.rows = rows
-
-    def __iter__(self) -> Iterator[tuple[Any, str]]:
-        return iter(self.rows)
-
-    def digest(self) -> str:
-        """As `harken.data.splits.digest` of the examples."""
-        return self.rows.digest()
-
-    def label_counts(self) -> Counter[tuple[str, str]]:
-        def count(columns: Columns) -> Counter[tuple[str, str]]:
-            return Counter(zip(columns[1], columns[2] if self.fine is not None else repeat("")))  # noqa: B905
-
-        def compute() -> list[tuple[str, str, int]]:
-            return [(*labels, seen) for labels, seen in self.rows.counts(count).items()]
-
-        found = kept_value(self.rows, ["labels", self.fine is not None], compute)
-        return Counter({(label, fine): seen for label, fine, seen in found})
+        return self if self.parts is None else self.choose(np.flatnonzero(~np.array(self.parts, bool)))
 
 
 @dataclass
@@ -96,20 +123,6 @@ class LabelledSplits(Parts):
     valid: Labelled
     tests: dict[str, Labelled]
     skipped: dict[str, int] = field(default_factory=dict)  # why -> how many training examples
-
-
-def concatenate(sets: Sequence[Labelled]) -> Labelled:
-    """Several sets as one."""
-    if len(sets) == 1:
-        return sets[0]
-    groups = [[""] * len(one) if one.groups is None else one.groups for one in sets]
-    parts = [[False] * len(one) if one.parts is None else one.parts for one in sets]
-    return Labelled(
-        [value for one in sets for value in one.values],
-        [label for one in sets for label in one.labels],
-        None if all(one.groups is None for one in sets) else [name for names in groups for name in names],
-        None if all(one.parts is None for one in sets) else [part for flags in parts for part in flags],
-    )
 
 
 def split_off(examples: Labelled, sizes: Mapping[str, Size], seed: int) -> dict[str, Labelled]:

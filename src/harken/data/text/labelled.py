@@ -14,14 +14,14 @@ from __future__ import annotations
 import codecs
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from harken.data.io.files import COMPRESSIONS, open_bytes, read_lines
 from harken.data.io.table import CELL_BYTES, table_rows
 from harken.data.text.bracketed import read_trees
-from harken.data.text.examples import Labelled
+from harken.data.text.examples import Example, Labelled
 from harken.data.text.examples_config import ExamplesConfig
 from harken.data.tokenizers.case_marks import marked
 from harken.errors import UserError
@@ -32,7 +32,12 @@ TAG = re.compile(r"<[^<>]{1,200}>")
 
 
 def read_texts(path: Path, data: ExamplesConfig, form: str | None = None) -> Labelled:
-    """All texts of one file or folder, with their labels as the file has them; `form` overrides `format_of`.
+    """All texts of one file or folder; see `iterate_texts`."""
+    return Labelled.of(iterate_texts(path, data, form))
+
+
+def iterate_texts(path: Path, data: ExamplesConfig, form: str | None = None) -> Iterator[Example]:
+    """The texts of one file or folder, with their labels as the file has them; `form` overrides `format_of`.
 
     Raises:
         UserError: what cannot be read, where, and what to do.
@@ -40,11 +45,7 @@ def read_texts(path: Path, data: ExamplesConfig, form: str | None = None) -> Lab
     form = form or format_of(path, data)
     if form == "trees":
         return read_trees(path)
-    texts, labels = [], []
-    for text, label in READERS[form](path, data):
-        texts.append(text)
-        labels.append(label)
-    return Labelled(texts, labels)
+    return READERS[form](path, data)
 
 
 def format_of(path: Path, data: ExamplesConfig) -> str:
@@ -72,11 +73,16 @@ def first_word(line: str) -> tuple[str, str]:
     return label.removeprefix(MARK), text.strip()
 
 
-def _table(path: Path, data: ExamplesConfig) -> Iterator[tuple[str, str]]:
+def _table(path: Path, data: ExamplesConfig) -> Iterator[Example]:
     columns = [*text_columns(data), data.label_column]
     _, rows = table_rows(path, columns, header=data.header, quotes=data.quotes)
+    return table_examples(rows)
+
+
+def table_examples(rows: Iterable[Sequence[Any]]) -> Iterator[Example]:
+    """The examples of rows of a table: cells of text, which are joined, and the label."""
     for *texts, label in rows:
-        yield " ".join(map(_cell, texts)), _cell(label).strip()
+        yield Example(" ".join(map(_cell, texts)), _cell(label).strip())
 
 
 def text_columns(data: ExamplesConfig) -> list[str]:
@@ -84,19 +90,12 @@ def text_columns(data: ExamplesConfig) -> list[str]:
     return [data.text_column] if isinstance(data.text_column, str) else list(data.text_column)
 
 
-def texts_of_table(table: Mapping[str, Sequence[Any]], data: ExamplesConfig) -> Labelled:
-    """The texts and labels of columns that were read."""
-    columns = text_columns(data)
-    texts = [" ".join(map(_cell, row)) for row in zip(*(table[name] for name in columns), strict=True)]
-    return Labelled(texts, [_cell(label).strip() for label in table[data.label_column]])
-
-
 def _cell(value: Any) -> str:
     """A cell as text; one that holds nothing (null in JSON, NaN in a data frame) is empty."""
     return "" if value is None or value != value else str(value)
 
 
-def _prefix(path: Path, data: ExamplesConfig) -> Iterator[tuple[str, str]]:
+def _prefix(path: Path, data: ExamplesConfig) -> Iterator[Example]:
     for number, line in enumerate(_lines(path, data.encoding), start=1):
         if not line.strip():
             continue
@@ -106,16 +105,16 @@ def _prefix(path: Path, data: ExamplesConfig) -> Iterator[tuple[str, str]]:
                 f"{path}, line {number} has the one word {label!r}; write the label, a space or tab, and the text, "
                 "or say which data.format it is"
             )
-        yield text, label
+        yield Example(text, label)
 
 
-def _folder(path: Path, data: ExamplesConfig) -> Iterator[tuple[str, str]]:
+def _folder(path: Path, data: ExamplesConfig) -> Iterator[Example]:
     files = sorted(place for place in path.iterdir() if place.is_file() and not place.name.startswith("."))
     if not path.is_dir() or not files:
         raise UserError(f"{path} is no folder with a text file for each class; name one, or set data.format")
     for file in files:
         label = file.name.partition(".")[0]
-        yield from ((line.strip(), label) for line in _lines(file, data.encoding) if line.strip())
+        yield from (Example(line.strip(), label) for line in _lines(file, data.encoding) if line.strip())
 
 
 def _lines(path: Path, encoding: str) -> Iterator[str]:

@@ -12,21 +12,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
 from harken.data.io.folders import matching
 from harken.data.io.in_memory import refuse_gaps
 from harken.data.io.table import read_table
-from harken.data.prepared.examples import ExampleKind, StoredExamples, examples_folder, file_digests
-from harken.data.prepared.stream import Stream, StreamedRows
+from harken.data.parts import file_digests, folder_for, read_parts
+from harken.data.prepared.scan import RowKind
+from harken.data.rows import rows_of
 from harken.data.series.signals import read_signals
 from harken.data.series.step_tables import read_steps
 from harken.data.splits import DUPLICATES, Size, size_of
-from harken.data.text.examples import Labelled, LabelledSplits, StreamedLabelled, concatenate, split_off, value_key
+from harken.data.text.examples import Example, Labelled, LabelledSplits, split_off, value_key
 from harken.data.text.examples_config import ExamplesConfig, Format
 from harken.data.text.inputs import configured, labelled_format, trained_format
-from harken.data.text.labelled import READERS, cleaned, format_of, read_texts, text_columns, texts_of_table
+from harken.data.text.labelled import READERS, cleaned, format_of, iterate_texts, table_examples, text_columns
 from harken.errors import UserError
 
 DEFAULT_SIZE = (0.1, 1000)  # 10%, at most 1000
@@ -41,12 +43,33 @@ def read_splits(data: ExamplesConfig) -> LabelledSplits:
     if data.corpus:
         return _made(data)
     paths = _train_files(data)
+    given = {part: read_examples(data.split(part)).wholes() for part in ("test", "valid") if getattr(data, part)}
     is_lines = data.kind == "text" and all(format_of(path, data) in READERS for path in paths)
-    folder = examples_folder(data.prepared, paths) if is_lines else None
-    tests = {"test": read_examples(data.split("test")).wholes()} if data.test else {}
-    if folder is not None:
-        return _stream(data, paths, tests, folder)
-    return _split(data, read_examples(data), tests)
+    folder = folder_for(data.prepared, paths) if is_lines else None
+    if folder is None:
+        return _split(data, read_examples(data), given)
+    kind = RowKind("labelled", lambda text, label, fine="": (text, label), lambda row: value_key(row[0]))
+    settings = {"text_column", "label_column", "header", "quotes", "encoding", "names", "label_until"}
+    reading = data.model_dump(include=settings | {"lowercase", "drop_tags"})
+    has_fine, name = _has_fine(data), data.name or _name(data)
+
+    def rows(skipped: Counter[str]) -> Iterator[tuple[str, ...]]:
+        for example in _examples(data, paths, skipped):
+            yield (example.value, example.label, example.fine) if has_fine else (example.value, example.label)
+
+    parts = read_parts(
+        kind,
+        rows,
+        _sizes(data, given),
+        data.seed,
+        [row for part in given.values() for row in part],
+        folder=folder,
+        name=name,
+        contents=[file_digests(paths), [format_of(path, data) for path in paths], reading],
+    )
+    held = {part: Labelled.of(Example(*row) for row in rows) for part, rows in parts.held.items()}
+    train = Labelled.on_disk(rows_of(parts.train), has_fine)
+    return _splits(name, train, {**given, **held}, parts.skipped)
 
 
 def split_table(data: ExamplesConfig, table: Mapping[str, list[Any]]) -> LabelledSplits:
@@ -58,76 +81,36 @@ def split_table(data: ExamplesConfig, table: Mapping[str, list[Any]]) -> Labelle
     if data.kind == "text":
         chosen = read_table(table, [*text_columns(data), data.label_column])
         refuse_gaps(chosen, chosen)
-        found = _named(texts_of_table(chosen, data), data)
-        found.values = [cleaned(text, data) for text in found.values]
+        raw: Iterable[Example] = table_examples(zip(*chosen.values(), strict=True))
     else:
-        found = _named(read_steps(Path("the table"), data, table), data)
-    return _split(data, found, {})
+        raw = read_steps(Path("the table"), data, table).examples()
+    skipped: Counter[str] = Counter()
+    return _split(data, Labelled.of(_selected(raw, data, skipped, "the table"), _has_fine(data), skipped), {})
 
 
-def _stream(data: ExamplesConfig, paths: Sequence[Path], tests: dict[str, Labelled], folder: Path) -> LabelledSplits:
-    """As `_split`, with training examples that are not in memory (`harken.data.prepared`)."""
-    reading = data.model_dump(
-        include={"text_column", "label_column", "header", "quotes", "encoding", "names", "label_until"}
-        | {"lowercase", "drop_tags"}
-    )
-    forms, name = [format_of(path, data) for path in paths], data.name or _name(data)
-    kind = ExampleKind("labelled", lambda text, label, fine="": (text, label), lambda row: value_key(row[0]))
-    stored = StoredExamples(
-        folder, name, kind, [file_digests(paths), forms, reading], lambda skipped: _rows(paths, data, skipped)
-    )
-    given = [read_examples(data.split("valid")).wholes()] if data.valid else []
-    stream = stored.divide(_sizes(data, tests), data.seed, [row for part in (*given, *tests.values()) for row in part])
-    held = {part: _held_out(stream, part) for part in stream.parts[1:]}
-    train = StreamedLabelled(StreamedRows(stream, "train"), bool(data.label_until) or data.names is not None)
-    valid = given[0] if given else held["valid"]
-    tests = {"test": held["test"]} if "test" in held else tests
-    return _require_classes(LabelledSplits(name, train, valid, tests, {**stored.skipped, **stream.skipped}))
-
-
-def _held_out(stream: Stream, part: str) -> Labelled:
-    rows = stream.held_out(part)
-    return Labelled([text for text, _ in rows], [label for _, label in rows])
-
-
-def _rows(paths: Sequence[Path], data: ExamplesConfig, skipped: Counter[str]) -> Iterator[Sequence[str]]:
-    """Text, label and fine label (where labels are merged) of every example, as `read_examples` has them."""
-    has_fine = bool(data.label_until) or data.names is not None
-    names, others, count = _names(data), Counter[str](), 0
-    for path in paths:
-        for text, fine in READERS[format_of(path, data)](path, data):
-            if reason := _reason(text, fine):
-                skipped[reason] += 1
-                continue
-            label = _merged(fine, data)
-            if names is not None and label not in names:
-                others[label] += 1
-                continue
-            count += 1
-            label = label if names is None else names[label]
-            text = cleaned(text, data)
-            yield [text, label, fine] if has_fine else [text, label]
-    if not count:
-        raise _unknown_names(data, others) if others else _nothing(paths[0], skipped)
-
-
-def _sizes(data: ExamplesConfig, tests: Mapping[str, Labelled]) -> dict[str, Size]:
+def _sizes(data: ExamplesConfig, given: Mapping[str, Labelled]) -> dict[str, Size]:
     """The parts that are split off."""
     sizes: dict[str, Size] = {}
-    if not tests and data.test_size:
+    if "test" not in given and data.test_size:
         sizes["test"] = data.test_size
-    if not data.valid:
+    if "valid" not in given:
         sizes["valid"] = size_of(data.valid_size, DEFAULT_SIZE)
     return sizes
 
 
-def _split(data: ExamplesConfig, train: Labelled, tests: dict[str, Labelled]) -> LabelledSplits:
+def _split(data: ExamplesConfig, train: Labelled, given: Mapping[str, Labelled]) -> LabelledSplits:
     skipped = dict(train.skipped)
-    parts = split_off(train, _sizes(data, tests), data.seed)
-    valid = read_examples(data.split("valid")).wholes() if data.valid else parts["valid"]
-    tests = {"test": parts["test"]} if "test" in parts else tests
-    train = _once(parts["train"], [valid, *tests.values()], skipped)
-    return _require_classes(LabelledSplits(data.name or _name(data), train, valid, tests, skipped))
+    held = split_off(train, _sizes(data, given), data.seed)
+    train, held = held.pop("train"), {**given, **held}
+    return _splits(data.name or _name(data), _once(train, [*held.values()], skipped), held, skipped)
+
+
+def _splits(name: str, train: Labelled, held: dict[str, Labelled], skipped: dict[str, int]) -> LabelledSplits:
+    return _require_classes(LabelledSplits(name, train, held.pop("valid"), held, skipped))
+
+
+def _has_fine(data: ExamplesConfig) -> bool:
+    return bool(data.label_until) or data.names is not None
 
 
 def _require_classes(splits: LabelledSplits) -> LabelledSplits:
@@ -146,14 +129,54 @@ def read_examples(data: ExamplesConfig) -> Labelled:
     Raises:
         UserError: no file is named, or one cannot be read.
     """
-    paths = _train_files(data)
-    read = read_texts if data.kind == "text" else read_signals
-    found = _named(_complete(concatenate([read(path, data) for path in paths]), paths[0]), data)
-    if not len(found):
-        raise _nothing(paths[0], {})
-    if data.kind == "text":
-        found.values = [cleaned(text, data) for text in found.values]
-    return found
+    skipped: Counter[str] = Counter()
+    return Labelled.of(_examples(data, _train_files(data), skipped), _has_fine(data), skipped)
+
+
+def _examples(data: ExamplesConfig, paths: Sequence[Path], skipped: Counter[str]) -> Iterator[Example]:
+    """The examples of files one by one."""
+
+    def raw() -> Iterator[Example]:
+        for path in paths:
+            yield from iterate_texts(path, data) if data.kind == "text" else read_signals(path, data).examples()
+
+    return _selected(raw(), data, skipped, str(paths[0]))
+
+
+def _selected(raw: Iterable[Example], data: ExamplesConfig, skipped: Counter[str], where: str) -> Iterator[Example]:
+    """Examples with a label and a text, their labels called as `data.names` has it; what is left out is counted.
+
+    Raises:
+        UserError: no example is left.
+    """
+    names, others, count = _names(data), Counter[str](), 0
+    for example in raw:
+        value, fine = example.value, example.label
+        if (
+            reason := "no label"
+            if not fine.strip()
+            else "no text"
+            if isinstance(value, str) and not value.strip()
+            else ""
+        ):
+            skipped[reason] += 1
+            continue
+        label = fine.partition(data.label_until)[0] if data.label_until else fine
+        if names is not None and label not in names:
+            others[label] += 1
+            continue
+        count += 1
+        label = label if names is None else names[label]
+        yield example._replace(value=cleaned(value, data) if isinstance(value, str) else value, label=label, fine=fine)
+    if others and not count:
+        raise UserError(
+            f"data.names has {', '.join(data.names or ())}, but the labels are {', '.join(sorted(others)[:5])} ...; "
+            "write the labels as the file has them on the left"
+        )
+    if skipped and not count:
+        raise UserError(f"{where} has no example with a label and a text; check data.text_column and data.label_column")
+    if not count:
+        raise UserError(f"{where} holds no example; check the file, and data.names if it is given")
 
 
 def _train_files(data: ExamplesConfig) -> list[Path]:
@@ -197,7 +220,7 @@ def read_files(
             notes.append(_renamed(path, found))
         notes += [f"{path}: skipped {count:,}: {reason}" for reason, count in found.skipped.items()]
         sets.append(found)
-    return concatenate(sets), notes
+    return Labelled.of(chain.from_iterable(part.examples() for part in sets)), notes
 
 
 def _renamed(path: Path, found: Labelled) -> str:
@@ -212,65 +235,9 @@ def _renamed(path: Path, found: Labelled) -> str:
     return f"{path}: labels are read by data.names: {shown}; --names changes that"
 
 
-def _complete(examples: Labelled, path: Path) -> Labelled:
-    """Without rows that have no label or no text, which are counted: nothing is no class.
-
-    Raises:
-        UserError: no row is left.
-    """
-    skipped: dict[str, int] = {}
-    rows = []
-    for row, (value, label) in enumerate(examples):
-        if reason := _reason(value, label):
-            skipped[reason] = skipped.get(reason, 0) + 1
-        else:
-            rows.append(row)
-    if not rows and skipped:
-        raise _nothing(path, skipped)
-    kept = examples.choose(rows) if skipped else examples
-    kept.skipped = skipped
-    return kept
-
-
-def _reason(value: Any, label: str) -> str:
-    """Why a row is no example; empty where it is one."""
-    return "no label" if not label.strip() else "no text" if isinstance(value, str) and not value.strip() else ""
-
-
-def _nothing(path: Path, skipped: Mapping[str, int]) -> UserError:
-    if skipped:
-        return UserError(f"{path} has no example with a label and a text; check data.text_column and data.label_column")
-    return UserError(f"{path} holds no example; check the file, and data.names if it is given")
-
-
-def _named(examples: Labelled, data: ExamplesConfig) -> Labelled:
-    if data.label_until or data.names is not None:
-        examples.fine = list(examples.labels)
-    examples.labels = [_merged(label, data) for label in examples.labels]
-    names = _names(data)
-    if names is None:
-        return examples
-    kept = examples.choose([row for row, label in enumerate(examples.labels) if label in names])
-    if not len(kept) and len(examples):
-        raise _unknown_names(data, examples.labels)
-    kept.labels = [names[label] for label in kept.labels]
-    return kept
-
-
-def _merged(label: str, data: ExamplesConfig) -> str:
-    return label.partition(data.label_until)[0] if data.label_until else label
-
-
 def _names(data: ExamplesConfig) -> dict[str, str] | None:
     """New names by old ones; files may have the new names already."""
     return None if data.names is None else {**{name: name for name in data.names.values()}, **data.names}
-
-
-def _unknown_names(data: ExamplesConfig, labels: Iterable[str]) -> UserError:
-    return UserError(
-        f"data.names has {', '.join(data.names or ())}, but the labels are {', '.join(sorted(set(labels))[:5])} ...; "
-        "write the labels as the file has them on the left"
-    )
 
 
 def _once(train: Labelled, held_out: list[Labelled], skipped: dict[str, int]) -> Labelled:

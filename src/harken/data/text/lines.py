@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harken.data.io.files import MAX_LINE_BYTES, read_lines, require_file
-from harken.data.prepared.store import prepared_folder
+from harken.data.parts import cut_files, line_reader
+from harken.data.prepared.store import Store, prepared_folder
 from harken.data.splits import cut_by_position, digest, normalise, without_held_out
 from harken.data.text.locations import as_list
 from harken.data.text.text_config import LinesConfig
 from harken.errors import UserError
 from harken.files import expand_user
+
+SHORT = "too few words"  # why a line is no example; such lines are not counted
 
 
 @dataclass
@@ -35,11 +38,8 @@ class Lines:
         return {"valid": self.valid, **({"test": self.test} if self.test else {})}
 
 
-def read_line_splits(config: LinesConfig, streamed: bool = False) -> Lines:
-    """Everything that `[data]` names.
-
-    Args:
-        streamed: whether training lines of large files may stay out of memory (`harken.data.prepared`).
+def read_line_splits(config: LinesConfig) -> Lines:
+    """Everything that `[data]` names; training lines of large files stay on disk.
 
     Raises:
         UserError: a file is missing or not UTF-8, or too few lines are long enough.
@@ -52,40 +52,36 @@ def read_line_splits(config: LinesConfig, streamed: bool = False) -> Lines:
             [pair.source for pair in split] for split in (corpus.train, corpus.valid, corpus.tests["test"])
         )
         return Lines("phrasebook", made_train, made_valid, made_test)
-    folder = prepared_folder(config.prepared, files_of(config, config.train)) if streamed else None
-    if folder is not None:
-        return _streamed(config, folder)
-    train: Sequence[str] = read_files(config, files_of(config, config.train))
-    valid: list[str]
-    if config.valid is None:
-        end = min(cut_by_position([1] * len(train), [config.valid_size])[0], len(train) - 1)
-        train, valid = train[:end], list(train[end:])
-    else:
-        valid = read_files(config, files_of(config, config.valid))
-    if not train or not valid:
-        raise _too_few(config)
-    test = read_files(config, files_of(config, config.test))
-    train, skipped = without_held_out(train, [valid, test], normalise)
-    name = config.name or files_of(config, config.train)[0].name.partition(".")[0]
-    return Lines(name, train, valid, test, skipped)
-
-
-def _streamed(config: LinesConfig, folder: Path) -> Lines:
-    """As `read_line_splits`, with training lines that are not in memory."""
-    from harken.data.prepared.lines import LineReader, stream_lines
-    from harken.data.prepared.stream import StreamedRows
-
     files = files_of(config, config.train)
+    folder = prepared_folder(config.prepared, files)
+    name = config.name or files[0].name.partition(".")[0]
     valid = read_files(config, files_of(config, config.valid))
     test = read_files(config, files_of(config, config.test))
-    name = config.name or files[0].name.partition(".")[0]
-    reader = LineReader(tuple((str(path),) for path in files), MAX_LINE_BYTES, 1, config.lowercase, config.min_words)
-    stream = stream_lines(folder, name, reader, config.valid_size if config.valid is None else 0.0, [*valid, *test])
-    valid = stream.held_out("valid") if config.valid is None else valid
-    train = StreamedRows(stream, "train")
-    if not (len(train) or stream.skipped) or not valid:
+    share = config.valid_size if config.valid is None else 0.0
+    train: Sequence[str]
+    if folder is None:
+        train = read_files(config, files)
+        if share:
+            end = min(cut_by_position([1] * len(train), [share])[0], len(train) - 1)
+            train, valid = train[:end], list(train[end:])
+        if not train or not valid:
+            raise _too_few(config)
+        train, skipped = without_held_out(train, [valid, test], normalise)
+        return Lines(name, train, valid, test, skipped)
+    settings = config.lowercase, config.min_words
+    reader = line_reader(
+        files,
+        MAX_LINE_BYTES,
+        normalise,
+        lambda line: "" if len(line.split()) >= config.min_words else SHORT,
+        (lambda columns: ([line.lower() for line in columns[0]],)) if config.lowercase else lambda columns: columns,
+    )
+    train, held, skipped = cut_files(Store(folder), name, reader, settings, share, [*valid, *test])
+    skipped.pop(SHORT, None)
+    valid = held if share else valid
+    if not (len(train) or skipped) or not valid:
         raise _too_few(config)
-    return Lines(name, train, valid, test, stream.skipped)
+    return Lines(name, train, valid, test, skipped)
 
 
 def _too_few(config: LinesConfig) -> UserError:

@@ -13,21 +13,31 @@ or test data, split off or given as files, is not trained on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from harken.data.io.files import require_file
+from harken.data.io.files import read_lines, require_file
 from harken.data.io.folders import Split
-from harken.data.io.formats import Layout, read_pairs
-from harken.data.prepared.store import prepared_folder
-from harken.data.splits import Size, size_of, split_groups, without_held_out
+from harken.data.io.formats import Layout, format_of, read_jsonl, read_pairs, read_tsv
+from harken.data.io.in_memory import refuse_gaps
+from harken.data.io.table import nested_columns
+from harken.data.parts import Division, divide, divide_files, file_digests
+from harken.data.prepared.blocks import Block
+from harken.data.prepared.scan import Reader, RowKind, Scanned
+from harken.data.prepared.store import Store, prepared_folder
+from harken.data.rows import Columns
+from harken.data.splits import DUPLICATES, Size, encode_row, row_digest, size_of
 from harken.data.synthetic.seq2seq import MADE, load_made
 from harken.data.text.dependency_heads import read_heads
 from harken.data.text.locations import as_list, file_pairs, layout_of, origin, splits_of
 from harken.data.text.pairs import Corpus, Pair, nothing_left, pair_key
+
+LEFT_OUT = f"train: source {DUPLICATES}"
+END = encode_row(Pair("", "")).removeprefix(b"t" + 2 * ((1).to_bytes(8) + b"s"))  # without alignment and heads
 
 
 def read_corpus(config: Any) -> Corpus:
@@ -38,55 +48,144 @@ def read_corpus(config: Any) -> Corpus:
     """
     if origin(config) == "corpus":
         return _read_built_in(config)
-    splits = splits_of(config)
-    layout = layout_of(config)
-    chosen = getattr(config, "prepared", None)
-    folder = prepared_folder(chosen, chain(*splits["train"]))
-    if folder is not None and not config.source_heads:
-        return _stream_corpus(config, splits, layout, folder)
-    skipped: Counter[str] = Counter()
-    train = _read_split("train", splits.pop("train"), layout, config, skipped, limited=True)
-    valid_files = splits.pop("valid", None)
-    tests = {name: _read_split(name, files, layout, config, skipped) for name, files in splits.items()}
-    sizes: dict[str, Size] = {}
-    if not tests and config.test_size:
-        sizes["test"] = config.test_size
-    if valid_files is None:
-        sizes["valid"] = size_of(config.valid_size)
-    rows = split_groups([_key(pair) for pair in train], sizes, config.seed)
-    parts = {name: [train[row] for row in chosen] for name, chosen in rows.items()}
-    valid = parts["valid"] if valid_files is None else _read_split("valid", valid_files, layout, config, skipped)
-    tests = {"test": parts["test"]} if "test" in parts else tests
-    train, left_out = without_held_out(parts["train"], [valid, *tests.values()], _key)
-    skipped.update({f"train: source {reason}": count for reason, count in left_out.items()})
-    source_language, target_language = _languages(config)
-    return Corpus(_name(config), source_language, target_language, train, valid, dict(tests), dict(skipped))
-
-
-def _stream_corpus(config: Any, splits: dict[str, Split], layout: Layout, folder: Path) -> Corpus:
-    """As `read_corpus`, with training pairs that are not in memory (`harken.data.prepared`)."""
-    from harken.data.prepared.pairs import PairReader, stream_pairs
-    from harken.data.prepared.stream import StreamedRows
-
-    skipped: Counter[str] = Counter()
-    files = tuple(
-        (source,) if target is None or target == source else (source, target)
-        for source, target in file_pairs("train", splits.pop("train"), layout)
-    )
-    given_files = [path for name, split in splits.items() for side in split for path in side]
+    splits, layout, skipped = splits_of(config), layout_of(config), Counter[str]()
+    files = splits.pop("train")
+    folder = prepared_folder(config.prepared, chain(*files))
+    on_disk = folder is not None and not config.source_heads
+    train = [] if on_disk else _read_split("train", files, layout, config, skipped, limited=True)
     given = {name: _read_split(name, split, layout, config, skipped) for name, split in splits.items()}
+    sizes = _sizes(config, given)
+    if folder is not None and on_disk:
+        contents = file_digests([path for split in splits.values() for side in split for path in side])
+        parts = _divide_files(config, files, layout, folder, sizes, [*chain(*given.values())], contents)
+    else:
+        parts = divide(PAIRS, train, sizes, config.seed, [*chain(*given.values())], reason=LEFT_OUT)
+    return _corpus(config, _name(config), parts, given, skipped)
+
+
+def corpus_of_table(config: Any, table: Mapping[str, list[Any]]) -> Corpus:
+    """Pairs out of a table in memory, some split off to validate and to test on.
+
+    The columns are `source` and `target`, or as `data.source_column` and `data.target_column` name them; a dotted name
+    reads nested objects, as in "translation.en".
+
+    Raises:
+        UserError: a column that is not there, or a cell without anything.
+    """
+    chosen = (config.source_column, "source"), (config.target_column, "target")
+    names = [list(table)[column] if isinstance(column, int) else column or default for column, default in chosen]
+    columns, skipped = nested_columns(table, names), Counter[str]()
+    refuse_gaps(columns, names)
+    texts = ([" ".join(str(cell).split()) for cell in columns[name]] for name in names)
+    pairs = _filtered((Pair(*row) for row in zip(*texts, strict=True)), "train", config, skipped, limited=True)
+    if not pairs:
+        raise nothing_left("train", ["the table"], skipped)
+    parts = divide(PAIRS, pairs, _sizes(config, {}), config.seed, [], reason=LEFT_OUT)
+    return _corpus(config, config.name or "table", parts, {}, skipped)
+
+
+def _sizes(config: Any, given: Mapping[str, Sequence[Pair]]) -> dict[str, Size]:
+    """The parts that are split off: test before validation."""
     sizes: dict[str, Size] = {}
     if not given.keys() - {"valid"} and config.test_size:
         sizes["test"] = config.test_size
     if "valid" not in given:
         sizes["valid"] = size_of(config.valid_size)
-    limits = config.max_words, config.max_characters, config.lowercase
-    reader = PairReader(files, layout, config.seed, config.skip_empty, *limits)
-    name, (source_language, target_language) = _name(config), _languages(config)
-    stream = stream_pairs(folder, name, reader, sizes, [*chain(*given.values())], given_files)
-    held: dict[str, Sequence[Pair]] = {**given, **{part: stream.held_out(part) for part in sizes}}
-    train, valid = StreamedRows(stream, "train"), held.pop("valid")
-    return Corpus(name, source_language, target_language, train, valid, held, {**stream.skipped, **skipped})
+    return sizes
+
+
+def _corpus(
+    config: Any, name: str, parts: Division, given: Mapping[str, Sequence[Pair]], skipped: Mapping[str, int]
+) -> Corpus:
+    tests: dict[str, Sequence[Pair]] = {**given, **parts.held}
+    valid = tests.pop("valid")
+    return Corpus(name, *_languages(config), parts.train, valid, tests, {**parts.skipped, **skipped})
+
+
+def _divide_files(
+    config: Any,
+    split: Split,
+    layout: Layout,
+    folder: Path,
+    sizes: Mapping[str, Size],
+    held_out: Sequence[Pair],
+    contents: Any,
+) -> Division:
+    """The training pairs on disk, read from their files as they are."""
+    files = tuple(
+        (source,) if target is None or target == source else (source, target)
+        for source, target in file_pairs("train", split, layout)
+    )
+
+    def lower(columns: Columns) -> Columns:
+        return tuple([text.lower() for text in column] for column in columns)
+
+    def check(scanned: Scanned) -> None:
+        if not len(scanned.positions):
+            raise nothing_left("train", [group[0] for group in files], scanned.skipped)
+        scanned.skipped = Counter({f"train: {reason}": count for reason, count in scanned.skipped.items()})
+
+    limits = config.skip_empty, config.max_words, config.max_characters
+    reader = Reader(
+        files,
+        layout.max_line_bytes,
+        PAIRS,
+        lambda block: _parse_block(block, layout),
+        config.seed,
+        sides=2,
+        skip=lambda source, target: skip_reason(source, target, *limits),
+        finish=lower if config.lowercase else lambda columns: columns,
+        has_header=lambda block: layout.header and _format(block, layout) == "tsv",
+    )
+    paths = [path for group in files for path in group]
+    contents = [file_digests(paths), contents, [len(group) for group in files], repr(layout), limits, config.lowercase]
+    return divide_files(Store(folder), _name(config), reader, contents, sizes, held_out, LEFT_OUT, check)
+
+
+def _format(block: Block, layout: Layout) -> str:
+    return "text" if len(block.files) == 2 else format_of(block.files[0], None, layout.format)
+
+
+def _parse_block(block: Block, layout: Layout) -> Columns:
+    """Both sides of the pairs of a block of lines."""
+    if len(block.files) == 2:
+        return [text.strip() for text in block.lines(0)], [text.strip() for text in block.lines(1)]
+    path, lines = block.files[0], enumerate(block.lines(0), start=block.first)
+    if _format(block, layout) == "jsonl":
+        pairs = list(read_jsonl(path, layout, lines))
+    else:
+        if layout.header and block.first > 1:
+            lines = chain([(1, _header(path, layout.max_line_bytes))], lines)  # type: ignore[assignment]
+        pairs = list(read_tsv(path, layout, lines))
+    return [source.strip() for source, _ in pairs], [target.strip() for _, target in pairs]
+
+
+@lru_cache(maxsize=16)
+def _header(path: str, max_line_bytes: int) -> str:
+    return next(iter(read_lines(path, max_line_bytes)), "")
+
+
+def skip_reason(
+    source: str, target: str, skip_empty: bool, max_words: int | None = None, max_characters: int | None = None
+) -> str:
+    """Why a pair is left out; empty where it is not."""
+    if skip_empty and not (source and target):
+        return "empty side"
+    if max_characters is not None and (len(source) > max_characters or len(target) > max_characters):
+        return f"more than {max_characters} characters"
+    if max_words is not None and max(len(source.split()), len(target.split())) > max_words:
+        return f"more than {max_words} words"
+    return ""
+
+
+def _pair_digest(source: str, target: str) -> int:
+    """`row_digest(encode_row(Pair(source, target)))`, faster."""
+    first, second = source.encode("utf-8", "surrogatepass"), target.encode("utf-8", "surrogatepass")
+    sizes = (len(first) + 1).to_bytes(8), (len(second) + 1).to_bytes(8)
+    return row_digest(b"".join((b"t", sizes[0], b"s", first, sizes[1], b"s", second, END)))
+
+
+PAIRS = RowKind("pairs", Pair, lambda pair: pair_key(pair.source, pair.target), digest=_pair_digest)
 
 
 def check_files(config: Any) -> list[Path]:
@@ -139,34 +238,32 @@ def _read_split(
             for line, texts in enumerate(read_pairs(source, target, layout), start=2 if layout.header else 1):
                 yield _pair(*texts, config.source_heads, f"{source}, line {line}")
 
-    max_words = config.max_words if limited else None
-    max_characters = config.max_characters if limited else None
     reasons: Counter[str] = Counter()
-    pairs: list[Pair] = []
-    for pair in raw():
-        source, target = pair.source, pair.target
-        if config.skip_empty and not (source and target):
-            reasons["empty side"] += 1
-        elif max_characters is not None and max(len(source), len(target)) > max_characters:
-            reasons[f"more than {max_characters} characters"] += 1
-        elif max_words is not None and max(len(source.split()), len(target.split())) > max_words:
-            reasons[f"more than {max_words} words"] += 1
-        else:
-            pairs.append(pair)
-    skipped.update({f"{name}: {reason}": count for reason, count in reasons.items()})
+    pairs = _filtered(raw(), name, config, reasons, limited)
     if not pairs:
-        raise nothing_left(name, split.sources, reasons)
-    return _lowercase(pairs) if config.lowercase else pairs
+        raise nothing_left(name, split.sources, {reason.partition(": ")[2]: count for reason, count in reasons.items()})
+    skipped.update(reasons)
+    return pairs
+
+
+def _filtered(
+    pairs: Iterable[Pair], name: str, config: Any, skipped: Counter[str], limited: bool = False
+) -> list[Pair]:
+    """Pairs without those that are skipped; length limits hold where `limited`."""
+    limits = (config.max_words, config.max_characters) if limited else (None, None)
+    chosen = []
+    for pair in pairs:
+        if reason := skip_reason(pair.source, pair.target, config.skip_empty, *limits):
+            skipped[f"{name}: {reason}"] += 1
+        else:
+            chosen.append(pair)
+    return _lowercase(chosen) if config.lowercase else chosen
 
 
 def _pair(source: str, target: str, headed: bool, where: str) -> Pair:
     """A pair as it stands on a line, without the space around it."""
     source, heads = read_heads(source, where) if headed else (source.strip(), None)
     return Pair(source, target.strip(), heads=heads)
-
-
-def _key(pair: Pair) -> str:
-    return pair_key(pair.source, pair.target)
 
 
 def _languages(config: Any) -> tuple[str, str]:

@@ -9,9 +9,9 @@ Most sentences come again and again, so every different one is kept once; a ques
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, compress
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from harken.data.io.token_rows import CHUNK, TokenRows
-from harken.data.prepared.examples import hashes
-from harken.data.prepared.ids import NUMBER, Distinct, Numbering, encode_rows, id_kind, tokenizer_key
-from harken.data.prepared.stream import Columns, StreamedRows
+from harken.data.prepared.disk_rows import Numbering
+from harken.data.prepared.scan import hashes
+from harken.data.rows import NUMBER, Columns, Distinct, Encoded, References, different, id_type, rows_of
 from harken.data.splits import Parts
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
@@ -64,13 +64,6 @@ def words_of(sentence: str) -> str:
     return sentence.strip(MARKS).lower()
 
 
-def texts_of(questions: Iterable[Question]) -> Iterable[str]:
-    """Every different sentence, in the order in which they come."""
-    if isinstance(questions, StreamedRows):
-        return DistinctSentences(questions)
-    return list(dict.fromkeys(words_of(text) for one in questions for text in (*one.facts, one.question)))
-
-
 def example_of(text: str) -> Question:
     """Facts and a question in one text, each sentence with its mark at the end; the question comes last.
 
@@ -87,11 +80,21 @@ class QuestionIds:
     """The ids of questions; of each the newest `max_facts` facts."""
 
     def __init__(self, questions: Sequence[Question], tokenizer: Tokenizer, max_facts: int) -> None:
-        if isinstance(questions, StreamedRows):
-            found = _streamed_ids(questions, tokenizer, max_facts)
-        else:
-            found = _ids([one.facts for one in questions], [one.question for one in questions], tokenizer, max_facts)[0]
-        self.facts, asked, self.sentences = found  # facts and questions are numbers of sentences
+        def encode(columns: Columns) -> list[Encoded]:
+            facts = [[words_of(fact) for fact in own] for own in columns[0]]
+            asked = [words_of(question) for question in columns[1]]
+            texts = different((*own, question) for own, question in zip(facts, asked, strict=True))
+            number = {text: place for place, text in enumerate(texts)}
+            return [
+                References(TokenRows.from_lists([[number[fact] for fact in own[-max_facts:]] for own in facts])),
+                References(TokenRows.from_lists([[number[question]] for question in asked])),
+                Distinct(texts, TokenRows.from_lists(tokenizer.encode_all(texts))),
+            ]
+
+        types = {"facts": NUMBER, "questions": NUMBER, "sentences": id_type(tokenizer.size)}
+        key = ["questions", tokenizer, max_facts]
+        # Facts and questions are numbers of sentences; number 0 is the sentence without words.
+        self.facts, asked, self.sentences = rows_of(questions).encode(types, encode, key, empty=1)
         self.questions = asked.flat
 
     def __len__(self) -> int:
@@ -122,49 +125,18 @@ class QuestionIds:
         return QuestionBatch(words.view(*numbers.shape, -1), counts, question)
 
 
-def _ids(
-    facts: Sequence[Sequence[str]], questions: Sequence[str], tokenizer: Tokenizer, max_facts: int
-) -> tuple[list[TokenRows], list[str]]:
-    """Numbers of the facts and of the questions, the words of all sentences by number, and these as text.
-
-    Number 0 is the sentence without words.
-    """
-    told = [[words_of(fact) for fact in own] for own in facts]
-    asked = [words_of(question) for question in questions]
-    texts = list(dict.fromkeys(chain.from_iterable((*own, one) for own, one in zip(told, asked, strict=True))))
-    number = {text: place for place, text in enumerate(texts, start=1)}
-    return [
-        TokenRows.from_lists([[number[fact] for fact in own[-max_facts:]] for own in told]),
-        TokenRows.from_lists([[number[one]] for one in asked]),
-        TokenRows.from_lists([[], *tokenizer.encode_all(texts)]),
-    ], texts
-
-
-def _streamed_ids(rows: StreamedRows, tokenizer: Tokenizer, max_facts: int) -> list[TokenRows]:
-    """The same of questions that are not in memory, memory-mapped (`harken.data.prepared`)."""
-
-    def encode(columns: Columns) -> list[TokenRows | Distinct]:
-        (facts, questions, sentences), texts = _ids(columns[0], columns[1], tokenizer, max_facts)
-        without = TokenRows(sentences.flat, sentences.offsets[1:])  # the file has the empty one already
-        local = [TokenRows(part.flat - 1, part.offsets) for part in (facts, questions)]
-        return [*local, Distinct(hashes(texts), without)]
-
-    kinds = {"facts": NUMBER, "questions": NUMBER, "sentences": id_kind(tokenizer.size)}
-    return encode_rows(rows, kinds, encode, ["questions", tokenizer_key(tokenizer), max_facts], empty=1)
-
-
 class DistinctSentences:
-    """Every different sentence of streamed questions, in the order in which they come; see `texts_of`."""
+    """Every different sentence of questions, in the order in which they come."""
 
-    def __init__(self, rows: StreamedRows) -> None:
-        self.rows = rows
+    def __init__(self, questions: Sequence[Question]) -> None:
+        self.rows = rows_of(questions)
 
     def __iter__(self) -> Iterator[str]:
-        def find(columns: Columns, first: int) -> tuple[list[str], np.ndarray]:
-            sentences = chain.from_iterable((*facts, one) for facts, one in zip(columns[0], columns[1], strict=True))
-            texts = list(dict.fromkeys(map(words_of, sentences)))
+        def find(columns: Columns) -> tuple[list[str], np.ndarray]:
+            sentences = ((*facts, question) for facts, question in zip(columns[0], columns[1], strict=True))
+            texts = different(map(words_of, sentence) for sentence in sentences)
             return texts, hashes(texts)
 
         known = Numbering()
-        for texts, found in self.rows.stream.map(self.rows.code, "reading sentences", find):
-            yield from compress(texts, known.number(found)[1])
+        for texts, digests in self.rows.map(find, "reading sentences"):
+            yield from compress(texts, known.number(digests)[1])

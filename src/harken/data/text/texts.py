@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harken.data.io.files import COMPRESSIONS, read_lines, require_file
-from harken.data.prepared.store import prepared_folder
+from harken.data.parts import cut_text, running_text
+from harken.data.prepared.store import Store, prepared_folder
 from harken.data.splits import cut_by_position, digest
 from harken.data.text.text_config import TextConfig
 from harken.errors import UserError
@@ -52,37 +53,25 @@ def read_texts(config: TextConfig) -> TextCorpus:
     if config.corpus == "phrasebook":
         return _phrasebook(config)
     files = files_of(config)
-    folder = prepared_folder(config.prepared, files["train"])
-    if folder is not None:
-        return _streamed(config, files, folder)
-    train = _lines(files["train"])
     held = {name: _lines(files[name]) for name in ("valid", "test")}
-    shares = [
-        0.0 if held[name] else share for name, share in (("valid", config.valid_size), ("test", config.test_size))
-    ]
-    train, valid, test = cut_off(train, (shares[0], shares[1]))
     name = config.name or files["train"][0].name.split(".")[0]
-    if not any(line.strip() for line in train):
-        raise UserError(f"{files['train'][0]} holds no text to train on; give a file with some words")
-    if not any(line.strip() for line in (held["valid"] or valid)):
-        raise UserError("there is no text to validate on; give data.valid, or a larger data.valid_size")
-    return TextCorpus(name, train, held["valid"] or valid, held["test"] or test)
-
-
-def _streamed(config: TextConfig, files: dict[str, list[Path]], folder: Path) -> TextCorpus:
-    """As `read_texts`, with text that is not in memory (`harken.data.prepared`)."""
-    from harken.data.prepared.lines import TextReader, stream_texts
-    from harken.data.prepared.stream import StreamedRows
-
-    held = {name: _lines(files[name]) for name in ("valid", "test")}
-    if held["valid"] and not any(line.strip() for line in held["valid"]):
-        raise UserError("there is no text to validate on; give data.valid, or a larger data.valid_size")
     shares = 0.0 if held["valid"] else config.valid_size, 0.0 if held["test"] else config.test_size
-    name = config.name or files["train"][0].name.split(".")[0]
-    reader = TextReader(tuple((str(path),) for path in files["train"]), LONGEST_LINE)
-    stream = stream_texts(folder, name, reader, shares)
-    train, valid, test = (StreamedRows(stream, part) for part in ("train", "valid", "test"))
-    return TextCorpus(name, train, held["valid"] or valid, held["test"] or test)
+    folder = prepared_folder(config.prepared, files["train"])
+    parts: Sequence[Sequence[str]]
+    if folder is None:
+        parts = cut_off(_lines(files["train"]), shares)
+        if not _is_text(parts[0]):
+            raise UserError(f"{files['train'][0]} holds no text to train on; give a file with some words")
+    else:
+        parts = cut_text(Store(folder), name, running_text(files["train"], LONGEST_LINE), shares)
+    train, valid, test = parts[0], held["valid"] or parts[1], held["test"] or parts[2]
+    if (held["valid"] or folder is None) and not _is_text(valid):
+        raise UserError("there is no text to validate on; give data.valid, or a larger data.valid_size")
+    return TextCorpus(name, train, valid, test)
+
+
+def _is_text(lines: Sequence[str]) -> bool:
+    return any(line.strip() for line in lines)
 
 
 def files_of(config: TextConfig) -> dict[str, list[Path]]:
@@ -124,7 +113,7 @@ def _in_folder(folder: Path) -> dict[str, list[Path]]:
     if not folder.is_dir():
         found = "is a file where a folder is wanted" if folder.exists() else "does not exist"
         raise UserError(f"data.dir {folder} {found}: name the folder with the training text, or give data.train")
-    paths = sorted(path for path in folder.iterdir() if _is_text(path))
+    paths = sorted(path for path in folder.iterdir() if _is_text_file(path))
     words = {path: set(re.split(r"[^a-z]+", path.name.lower())) for path in paths}
     splits = {name: [path for path in paths if words[path] & set(marks)] for name, marks in SPLITS.items()}
     if not splits["train"] and len(paths) == 1:
@@ -135,7 +124,7 @@ def _in_folder(folder: Path) -> dict[str, list[Path]]:
     return splits
 
 
-def _is_text(path: Path) -> bool:
+def _is_text_file(path: Path) -> bool:
     plain = Path(path.stem) if path.suffix in COMPRESSIONS else path
     readme = plain.name.lower().startswith(("readme", "licen"))
     return path.is_file() and not path.name.startswith(".") and not readme

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -114,8 +113,12 @@ def train_tokenizers(
         )
 
     if config.joint:
-        both = (sources, targets)
-        joint = train(sources + targets if hasattr(sources, "token_counts") else list(chain.from_iterable(both)))  # type: ignore[operator]
+        if not len(targets):
+            joint = train(sources)
+        elif hasattr(sources, "token_counts"):  # rows, which may be on disk
+            joint = train(sources + targets)  # type: ignore[operator]
+        else:
+            joint = train([*sources, *targets])
         return joint, joint
     return train(sources), train(targets)
 

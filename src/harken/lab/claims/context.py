@@ -128,7 +128,7 @@ def _measure(seed: int, quick: bool) -> dict[str, Any]:
     test = list(held_out.values())
     text = [made for made in sentences(400 if quick else 8000, seed) if made.words not in held_out]
     vocabulary = learn_vocabulary([made.words for made in text], 1000, 1)
-    rows = ElmoRows([made.words for made in text], vocabulary)
+    rows = ElmoRows.of([made.words for made in text], vocabulary)
     torch.manual_seed(seed)
     width = 16 if quick else 48
     config = ElmoConfig.model_validate({"width": width, "character_embedding": 16, "character_width": width})
@@ -136,7 +136,7 @@ def _measure(seed: int, quick: bool) -> dict[str, Any]:
 
     def vectors(words: list[tuple[str, ...]], places: list[int]) -> dict[str, np.ndarray]:
         with torch.no_grad():
-            batch = ElmoRows(words, vocabulary).gather(np.arange(len(words)))
+            batch = ElmoRows.of(words, vocabulary).gather(np.arange(len(words)))
             layers = model.eval().layers_of(*batch)[:, torch.arange(len(words)), torch.tensor(places) + 1].numpy()
         return {"0": layers[0], "1": layers[1], "2": layers[2], "mean": layers.mean(0)}
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harken.data.prepared.ids import kept_tokenizers, kept_value
-from harken.data.prepared.stream import StreamedRows
-from harken.data.text.questions import Question, Questions, example_of, texts_of
+from harken.data.rows import rows_of
+from harken.data.text.questions import DistinctSentences, Question, Questions, example_of
 from harken.data.tokenizers.base import Tokenizer, train_tokenizer
 from harken.inspection import HopMap
 from harken.metrics.interval import bootstrap
@@ -48,13 +47,12 @@ class AnswerJob(Job):
     def prepare(self, recipe: AnswerRecipe, folder: Path, resuming: bool) -> Prepared:
         asked = self.load_data(recipe)
         folder.mkdir(parents=True, exist_ok=True)
-        texts = texts_of(asked.train)
+        rows, texts = rows_of(asked.train), DistinctSentences(asked.train)
 
-        def learn() -> tuple[Tokenizer, Tokenizer]:
-            tokenizer = train_tokenizer("word", texts, WORDS, recipe.train.seed)
-            return tokenizer, tokenizer
+        def learn(_: Sequence[str]) -> Tokenizer:
+            return train_tokenizer("word", texts, WORDS, recipe.train.seed)
 
-        tokenizer = TOKENIZER.learn_or_load(folder, resuming, lambda: kept_tokenizers(asked.train, WORDS, learn)[0])
+        tokenizer = TOKENIZER.learn_or_load(folder, resuming, lambda: rows.cached_tokenizer(WORDS, learn))
         answers = ANSWERS.learn_or_load(
             folder, resuming, lambda: Answers.learn(answers_of(asked.train), recipe.model.output)
         )
@@ -103,13 +101,12 @@ JOB = AnswerJob()
 
 
 def answers_of(questions: Sequence[Question]) -> Iterable[str]:
-    """The answers of training questions; of streamed ones each once."""
-    if not isinstance(questions, StreamedRows):
-        return (one.answer for one in questions)
-    found: list[str] = kept_value(
-        questions, "answers", lambda: list(questions.counts(lambda columns: Counter(columns[2]), sys.maxsize))
+    """The different answers of training questions."""
+    rows = rows_of(questions)
+    answers: list[str] = rows.cached(
+        "answers", lambda: list(rows.counts(lambda columns: Counter(columns[2]), sys.maxsize))
     )
-    return found
+    return answers
 
 
 def score_answers(model: Answerer, questions: Sequence[Question], progress: Callable[[int], None]) -> Scores:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from harken.data.io.files import read_lines, require_file
 from harken.data.io.table import is_jsonl, table_rows
-from harken.data.prepared.examples import ExampleKind, StoredExamples, examples_folder, file_digests
-from harken.data.prepared.stream import StreamedRows
-from harken.data.splits import group_position, normalise, split_groups, without_held_out
+from harken.data.parts import file_digests, folder_for, read_parts
+from harken.data.prepared.scan import RowKind
+from harken.data.splits import normalise
 from harken.data.synthetic.stories import load_stories
 from harken.data.text.babi import iterate_babi, parse_stories, read_babi
 from harken.data.text.locations import as_list
@@ -40,13 +38,20 @@ def read_questions(data: AnswerDataConfig) -> Questions:
         tests["test"] = [
             *read_babi(Path(data.dir), "en" if data.folder == "en-10k" else data.folder, data.tasks, "test")
         ]
-    folder = examples_folder(data.prepared, paths)
-    if folder is not None:
-        return _stream(data, name, paths, read, valid, tests, folder)
-    train = [*read()]
-    if valid is None:
-        valid, train = split_stories(train, data.valid_size, data.seed)
-    return _drop_held_out(Questions(name, train, valid, dict(tests)))
+    reading = data.model_dump(
+        include={"folder", "tasks", "facts_column", "question_column", "answer_column", "supporting_column"}
+    )
+    parts = read_parts(
+        QUESTIONS,
+        lambda skipped: read(),
+        {"valid": data.valid_size} if valid is None else {},
+        data.seed,
+        [*chain(valid or [], *tests.values())],
+        folder=folder_for(data.prepared, paths),
+        name=name,
+        contents=[file_digests(paths), reading],
+    )
+    return Questions(name, parts.train, parts.held.get("valid", valid or []), dict(tests), parts.skipped)
 
 
 def _origin(data: AnswerDataConfig) -> tuple[str, list[Path], Callable[[], Iterator[Question]]]:
@@ -59,49 +64,10 @@ def _origin(data: AnswerDataConfig) -> tuple[str, list[Path], Callable[[], Itera
     return data.name or paths[0].name.split(".")[0], paths, lambda: iterate_files(data.train or [], data)
 
 
-def _stream(
-    data: AnswerDataConfig,
-    name: str,
-    paths: Sequence[Path],
-    read: Callable[[], Iterator[Question]],
-    valid: list[Question] | None,
-    tests: dict[str, list[Question]],
-    folder: Path,
-) -> Questions:
-    """As `read_questions`, with training questions that are not in memory (`harken.data.prepared`)."""
-    reading = data.model_dump(
-        include={"folder", "tasks", "facts_column", "question_column", "answer_column", "supporting_column", "seed"}
-    )
-    kind = ExampleKind("questions", _question, question_key, group=len(fields(Question)))
-    stored = StoredExamples(
-        folder, name, kind, [file_digests(paths), reading], lambda skipped: _rows(read(), data.seed)
-    )
-    sizes = {"valid": data.valid_size} if valid is None else {}
-    stream = stored.divide(sizes, data.seed, [*chain(valid or [], *tests.values())])
-    valid = stream.held_out("valid") if valid is None else valid
-    return Questions(name, StreamedRows(stream, "train"), valid, dict(tests), stream.skipped)
-
-
-def _rows(asked: Iterable[Question], seed: int) -> Iterator[Sequence[Any]]:
-    """The fields of every question, and where the group of its story lies (`harken.data.splits`)."""
-    last, position = None, 0
-    for one in asked:
-        if last is None or not _continues(last, one):
-            position = group_position(seed, _story_key(one))
-        last = one
-        yield [one.facts, one.question, one.answer, one.supporting, one.task, position]
-
-
 def _question(
-    facts: list[str], question: str, answer: str, supporting: list[int] | None, task: str, position: int
+    facts: Sequence[str], question: str, answer: str, supporting: Sequence[int] | None, task: str
 ) -> Question:
     return Question(tuple(facts), question, answer, None if supporting is None else tuple(supporting), task)
-
-
-def _drop_held_out(asked: Questions) -> Questions:
-    """Leave training questions out that are asked of the same facts in the validation or the test."""
-    asked.train, asked.skipped = without_held_out(asked.train, [asked.valid, *asked.tests.values()], question_key)
-    return asked
 
 
 def question_key(asked: Question) -> str:
@@ -141,22 +107,14 @@ def read_file(path: Path, data: AnswerDataConfig) -> Iterator[Question]:
         yield Question(tuple(told), str(question), str(answer), supporting)
 
 
-def split_stories(asked: Sequence[Question], share: float, seed: int) -> tuple[list[Question], list[Question]]:
-    """(held out, rest): whole stories, known by their first facts. A story is a run of questions whose facts grow."""
-    stories: list[list[Question]] = []
-    for one in asked:
-        if stories and _continues(stories[-1][-1], one):
-            stories[-1].append(one)
-        else:
-            stories.append([one])
-    keys = [_story_key(story[0]) for story in stories]
-    if len(set(keys)) == 1:
-        raise UserError(
-            "the training questions are all of one story, so that none is left to train on; give data.valid"
-        )
-    parts = split_groups(keys, {"valid": share}, seed)
-    held, rest = ([one for place in parts[name] for one in stories[place]] for name in ("valid", "train"))
-    return held, rest
+def with_stories(asked: Iterable[Question]) -> Iterator[tuple[Question, str]]:
+    """Questions with the first facts of their story. A story is a run of questions whose facts grow."""
+    last, key = None, ""
+    for question in asked:
+        if last is None or not _continues(last, question):
+            key = normalise(" ".join([question.task, *question.facts]))
+        last = question
+        yield question, key
 
 
 def _continues(last: Question, one: Question) -> bool:
@@ -164,5 +122,4 @@ def _continues(last: Question, one: Question) -> bool:
     return bool(last.facts) and last.task == one.task and one.facts[: len(last.facts)] == last.facts
 
 
-def _story_key(first: Question) -> str:
-    return normalise(" ".join([first.task, *first.facts]))
+QUESTIONS = RowKind("questions", _question, question_key, with_stories)

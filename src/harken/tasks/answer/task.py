@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from harken.data.io.token_rows import TokenRows
-from harken.data.prepared.ids import encode_rows, id_kind, kept_value, tokenizer_key
-from harken.data.prepared.stream import StreamedRows
+from harken.data.rows import id_type, rows_of
 from harken.data.text.questions import Question, QuestionBatch, QuestionIds, words_of
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
@@ -109,18 +108,15 @@ class AnswerTask(SequenceTask[Answerer, AnswerBatch]):
 
 
 class Wanted:
-    """The right answers of some questions, as rows of ids; of questions that are not in memory memory-mapped."""
+    """The right answers of some questions, as rows of ids."""
 
     def __init__(self, questions: Sequence[Question], answers: Answers, tokenizer: Tokenizer) -> None:
         self.answers = answers
-        if isinstance(questions, StreamedRows):
-            kinds = {"answers": id_kind(max(tokenizer.size, len(answers.texts)))}
-            key = ["answers", answers.kind, answers.texts, tokenizer_key(tokenizer)]
-            self.rows = encode_rows(
-                questions, kinds, lambda columns: [wanted_ids(columns[2], answers, tokenizer)], key
-            )[0]
-        else:
-            self.rows = wanted_ids([one.answer for one in questions], answers, tokenizer)
+        types = {"answers": id_type(max(tokenizer.size, len(answers.texts)))}
+        key = ["answers", answers.kind, answers.texts, tokenizer]
+        (self.rows,) = rows_of(questions).encode(
+            types, lambda columns: [wanted_ids(columns[2], answers, tokenizer)], key
+        )
 
     def gather(self, indices: Indices) -> Tensor:
         """(B,) ids, -1 where an answer is not known; or (B, A) of 0 and 1 for sets."""
@@ -182,10 +178,7 @@ def refuse_unseen(questions: Sequence[Question], max_facts: int) -> None:
                 missing, first = missing + 1, first if missing else (one.answer, one.question)
         return missing, *first
 
-    if isinstance(questions, StreamedRows):
-        missing, answer, question = kept_value(questions, ["unseen", max_facts], count)
-    else:
-        missing, answer, question = count()
+    missing, answer, question = rows_of(questions).cached(["unseen", max_facts], count)
     if missing:
         raise UserError(
             f"{missing:,} of {len(questions):,} answers are no word of their facts (the first: "

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from harken.data.io.token_rows import TokenRows
-from harken.data.prepared.ids import encode_rows, id_kind
-from harken.data.prepared.stream import Columns
-from harken.data.text.examples import Labelled, LabelledSplits, StreamedLabelled
+from harken.data.rows import Columns, id_type
+from harken.data.text.examples import Labelled, LabelledSplits
 from harken.inspection.pictures.tables import ConfusionMatrix
 from harken.metrics.baselines import fit_label_baseline
 from harken.metrics.interval import bootstrap, resampled
@@ -91,17 +90,14 @@ JOB = ClassifyJob()
 
 
 def training_labels(train: Labelled, targets: Labels) -> np.ndarray:
-    """(N,) the place of every label, or fine label, among those that are learnt; of streamed examples memory-mapped."""
-    if not isinstance(train, StreamedLabelled):
-        known = train.labels if targets.fine is None else train.fine or []
-        return np.array(numbers_of(known, targets.names, "training"))
+    """(N,) the place of every label, or fine label, among those that are learnt."""
     side = 1 if targets.fine is None else 2
 
     def encode(columns: Columns) -> list[TokenRows]:
         return [TokenRows.from_lists([[place] for place in numbers_of(columns[side], targets.names, "training")])]
 
-    kinds = {"labels": id_kind(len(targets.names))}
-    return encode_rows(train.rows, kinds, encode, ["labels", side, targets.names])[0].flat
+    types = {"labels": id_type(len(targets.names))}
+    return train.rows.encode(types, encode, ["labels", side, targets.names])[0].flat
 
 
 def score_labels(labels: np.ndarray, probabilities: np.ndarray, classes: list[str], unit: str = "examples") -> Scores:

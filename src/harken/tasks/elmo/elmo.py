@@ -95,7 +95,7 @@ class Elmo(Predictor[ElmoRecipe, ElmoNetwork]):
         progress: Progress | None,
     ) -> list[np.ndarray]:
         """`call(words, lengths)` over the sentences in batches; one result for each, in order."""
-        rows = ElmoRows(sentences, self.vocabulary)
+        rows = ElmoRows.of(sentences, self.vocabulary)
 
         def run(indices: np.ndarray) -> Iterable[np.ndarray]:
             words, lengths = rows.gather(indices)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harken.data.prepared.stream import StreamedRows
 from harken.data.text.lines import Lines, read_files, read_line_splits
 from harken.errors import UserError
 from harken.models.sizing import SENTENCE, measure
 from harken.tasks.elmo.elmo import Elmo, build_elmo
 from harken.tasks.elmo.recipe import ElmoRecipe
-from harken.tasks.elmo.rows import ElmoRows, StreamedElmoRows, sentences_of, vocabulary_of, word_counts
+from harken.tasks.elmo.rows import ElmoRows, sentences_of, vocabulary_of, word_counts
 from harken.tasks.elmo.task import ElmoTask
 from harken.tasks.job import Job, Prepared, Summary
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
@@ -29,18 +27,13 @@ class ElmoJob(Job):
     artifacts = (VOCABULARY,)
 
     def load_data(self, recipe: ElmoRecipe) -> Lines:
-        return read_line_splits(recipe.data, streamed=True)
+        return read_line_splits(recipe.data)
 
     def prepare(self, recipe: ElmoRecipe, folder: Path, resuming: bool) -> Prepared:
         text = self.load_data(recipe)
         folder.mkdir(parents=True, exist_ok=True)
         valid, lines = sentences_of(text.valid, recipe.data), text.train
-        counts: Mapping[str, int]
-        if isinstance(lines, StreamedRows):
-            counts = word_counts(lines, recipe.data)
-        else:
-            train = sentences_of(lines, recipe.data)
-            counts = Counter(word for sentence in train for word in sentence)
+        counts = word_counts(lines, recipe.data)
 
         def learn() -> Vocabulary:
             found = vocabulary_of(counts, recipe.words.size, recipe.words.min_count)
@@ -54,11 +47,8 @@ class ElmoJob(Job):
         vocabulary = VOCABULARY.learn_or_load(folder, resuming, learn)
         model, pretrained = build_elmo(recipe, vocabulary), PretrainedEmbeddings(recipe, folder, resuming)
         pretrained.fill(model.output.weight, vocabulary.names, text.train, "model.width")
-        if isinstance(lines, StreamedRows):
-            rows: ElmoRows = StreamedElmoRows(lines, recipe.data, counts, vocabulary)
-        else:
-            rows = ElmoRows(train, vocabulary)
-        task = ElmoTask(recipe.train, model, rows, ElmoRows(valid, vocabulary))
+        rows = ElmoRows.of_lines(lines, recipe.data, counts, vocabulary)
+        task = ElmoTask(recipe.train, model, rows, ElmoRows.of(valid, vocabulary))
         reads = f"{len(vocabulary.words):,} words to predict, {len(vocabulary.characters):,} characters"
         summary = Summary(
             text.name,

@@ -1,7 +1,7 @@
 """Sentences as a language model in both directions reads them: BOS, spelled words, EOS.
 
 >>> known = learn_vocabulary([("a", "cat")], 10, 1)
->>> batch, lengths = ElmoRows([("a", "cat")], known).gather([0])
+>>> batch, lengths = ElmoRows.of([("a", "cat")], known).gather([0])
 >>> batch.words.tolist(), batch.spelled.tolist(), batch.spellings.tolist(), lengths.tolist()
 ([[2, 4, 5, 3]], [[0, 2, 3, 1]], [[2, 0, 0], [3, 0, 0], [4, 0, 0], [5, 4, 6]], [4])
 >>> words_of("so: don't")
@@ -16,8 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from harken.data.io.token_rows import TokenRows
-from harken.data.prepared.ids import encode_rows, id_kind, kept_value
-from harken.data.prepared.stream import Columns, StreamedRows
+from harken.data.rows import Columns, different, id_type, rows_of
 from harken.data.text.text_config import LinesConfig
 from harken.data.tokenizers.tokens import BOS, EOS, SPECIALS
 from harken.data.tokenizers.word import JOINED, WordTokenizer
@@ -27,44 +26,54 @@ from harken.tasks.words import Vocabulary, WordRows
 class ElmoRows(WordRows):
     """All sentences of a split, each of at least one word, with a beginning and an end."""
 
-    def __init__(self, sentences: Sequence[Sequence[str]], vocabulary: Vocabulary) -> None:
-        forms = {form: 2 + number for number, form in enumerate(dict.fromkeys(w for s in sentences for w in s))}
-        self.words = TokenRows.from_lists([[BOS, *vocabulary.word_ids(sentence), EOS] for sentence in sentences])
-        self.forms = TokenRows.from_lists([[0, *(forms[word] for word in sentence), 1] for sentence in sentences])
-        self.spellings = TokenRows.from_lists([[BOS], [EOS], *(vocabulary.spelling(form) for form in forms)])
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[str]], vocabulary: Vocabulary) -> ElmoRows:
+        forms = numbers_of(different(sentences))
+        return cls(*_encode(sentences, vocabulary, forms), _spellings(forms, vocabulary))
 
-
-class StreamedElmoRows(ElmoRows):
-    """The same of lines that are not in memory (`harken.data.prepared`); `counts` are those of `word_counts`."""
-
-    def __init__(
-        self, lines: StreamedRows, config: LinesConfig, counts: Mapping[str, int], vocabulary: Vocabulary
-    ) -> None:
-        forms = {form: 2 + number for number, form in enumerate(counts)}
+    @classmethod
+    def of_lines(
+        cls, lines: Sequence[str], config: LinesConfig, counts: Mapping[str, int], vocabulary: Vocabulary
+    ) -> ElmoRows:
+        """The sentences of lines whose `word_counts` are known."""
+        forms = numbers_of(counts)
 
         def encode(columns: Columns) -> list[TokenRows]:
-            sentences = sentences_of(columns[0], config)
-            return [
-                TokenRows.from_lists([[BOS, *vocabulary.word_ids(sentence), EOS] for sentence in sentences]),
-                TokenRows.from_lists([[0, *(forms[word] for word in sentence), 1] for sentence in sentences]),
-            ]
+            return _encode(sentences_of(columns[0], config), vocabulary, forms)
 
-        kind = id_kind(max(len(SPECIALS) + len(vocabulary.words), 2 + len(forms)))
+        dtype = id_type(max(len(SPECIALS) + len(vocabulary.words), 2 + len(forms)))
         key = ["elmo", vocabulary.words, vocabulary.lowercase, config.max_tokens, config.lowercase]
-        self.words, self.forms = encode_rows(lines, {"words": kind, "forms": kind}, encode, key)
-        self.spellings = TokenRows.from_lists([[BOS], [EOS], *(vocabulary.spelling(form) for form in forms)])
+        words = rows_of(lines).encode({"words": dtype, "forms": dtype}, encode, key)
+        return cls(*words, _spellings(forms, vocabulary))
 
 
-def word_counts(lines: StreamedRows, config: LinesConfig) -> dict[str, int]:
-    """How often each word occurs in streamed lines, in the order of first occurrence; counted once."""
+def numbers_of(words: Iterable[str]) -> dict[str, int]:
+    """The number of every spelling; 0 and 1 are the beginning and the end."""
+    return {word: number for number, word in enumerate(words, start=2)}
+
+
+def _encode(sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, forms: Mapping[str, int]) -> list[TokenRows]:
+    return [
+        TokenRows.from_lists([[BOS, *vocabulary.word_ids(sentence), EOS] for sentence in sentences]),
+        TokenRows.from_lists([[0, *(forms[word] for word in sentence), 1] for sentence in sentences]),
+    ]
+
+
+def _spellings(forms: Iterable[str], vocabulary: Vocabulary) -> TokenRows:
+    return TokenRows.from_lists([[BOS], [EOS], *(vocabulary.spelling(form) for form in forms)])
+
+
+def word_counts(lines: Sequence[str], config: LinesConfig) -> dict[str, int]:
+    """How often each word occurs in lines, in the order of first occurrence."""
+    rows = rows_of(lines)
 
     def count(texts: Iterable[str]) -> Counter[str]:
         return Counter(chain.from_iterable(words_of(text, config.lowercase) for text in texts))
 
-    found: dict[str, int] = kept_value(
-        lines, ["words", config.lowercase], lambda: lines.texts(0).token_counts(count, most=sys.maxsize)
+    counts: dict[str, int] = rows.cached(
+        ["words", config.lowercase], lambda: rows.token_counts(count, most=sys.maxsize)
     )
-    return found
+    return counts
 
 
 def words_of(text: str, lowercase: bool = False) -> list[str]:

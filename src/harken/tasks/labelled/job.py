@@ -13,8 +13,7 @@ from torch import nn
 
 from harken.data.io.folders import matching
 from harken.data.io.table import column_names
-from harken.data.prepared.ids import kept_tokenizers
-from harken.data.text.examples import Labelled, LabelledSplits, StreamedLabelled
+from harken.data.text.examples import Labelled, LabelledSplits
 from harken.data.text.examples_config import ExamplesConfig
 from harken.data.text.labelled import format_of, text_columns
 from harken.data.text.labelled_splits import read_files, read_splits, split_table
@@ -25,7 +24,7 @@ from harken.models.heads.classifier import ClassifierModel
 from harken.models.reader import FrameInput, TokenInput, words_alone
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
-from harken.tasks.baselines import BASELINE, Baseline, compare, kept_baseline
+from harken.tasks.baselines import BASELINE, Baseline, cached_baseline, compare
 from harken.tasks.context import CONTEXT, Context, context_of
 from harken.tasks.job import Job, Prepared, Summary, skipped_in_words
 from harken.tasks.labelled.predictor import TOKENIZER
@@ -84,11 +83,8 @@ class LabelledJob(Job):
         train, parts = splits.train, {"valid": splits.valid, **splits.tests}
 
         def fit() -> Baseline:
-            if not isinstance(train, StreamedLabelled):
-                return self.baseline(recipe, train, parts)
-            return kept_baseline(
-                train.rows, [recipe.task, recipe.train.seed], parts, lambda: self.baseline(recipe, train, parts)
-            )
+            settings = [recipe.task, recipe.train.seed]
+            return cached_baseline(train.rows, settings, parts, lambda: self.baseline(recipe, train, parts))
 
         return prepared.with_baseline(BASELINE.learn_or_load(folder, resuming, fit))
 
@@ -193,13 +189,9 @@ class LabelledJob(Job):
         joint = recipe.tokenizer.model_copy(update={"joint": True})
 
         def learn() -> Tokenizer:
-            if isinstance(train, StreamedLabelled):
-                rows, settings = train.rows, [joint.model_dump(), seed]
-                tokenizer, _ = kept_tokenizers(
-                    rows, settings, lambda: train_tokenizers(joint, rows.texts(0), rows.texts(), seed)
-                )
-            else:
-                tokenizer, _ = train_tokenizers(joint, texts, [], seed)
+            tokenizer = train.rows.cached_tokenizer(
+                [joint.model_dump(), seed], lambda rows: train_tokenizers(joint, rows, [], seed)[0]
+            )
             width = recipe.model.embedding_width
             vectors = pretrained.vectors(width, texts, width_key(recipe.model))
             if vectors is not None and isinstance(tokenizer, WordTokenizer):

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from harken.data.io.frame_rows import FrameRows
 from harken.data.io.token_rows import CHUNK, TokenRows
-from harken.data.prepared.ids import encode_rows, id_kind, tokenizer_key
-from harken.data.prepared.stream import StreamedTexts
+from harken.data.rows import Columns, id_type, rows_of
 from harken.data.text.examples_config import ExamplesConfig
 from harken.data.text.labelled import cleaned
 from harken.data.tokenizers.base import Tokenizer
@@ -41,28 +40,27 @@ def as_rows(
         UserError: an example of the other kind, or one that is too long for the model's positions.
     """
     require_kind(values, recipe)
-    if isinstance(values, StreamedTexts) and tokenizer is not None:
-        rows: TokenRows | FrameRows = _streamed_rows(values, recipe, tokenizer)
-    elif tokenizer is None:
+    rows: TokenRows | FrameRows
+    if tokenizer is None:
         rows = FrameRows([as_frames(value) for value in values], channels)
     else:
-        starts = range(0, len(values), CHUNK)  # bounds the memory that Python lists take
-        rows = TokenRows.concatenate(_encode(values[start : start + CHUNK], recipe, tokenizer) for start in starts)
+        rows = _encode(values, recipe, tokenizer)
     refuse_too_long(rows.lengths, recipe)
     return rows
 
 
 def _encode(texts: Sequence[str], recipe: LabelledRecipe, tokenizer: Tokenizer) -> TokenRows:
     limit, keep = recipe.data.max_tokens, recipe.data.keep
-    ids = [[*row, EOS] for row in tokenizer.encode_all(texts)]
-    return TokenRows.from_lists([row if limit is None else cut(row, limit, keep) for row in ids])
 
+    def encode(columns: Columns) -> list[TokenRows]:
+        parts = []
+        for start in range(0, len(columns[0]), CHUNK):  # bounds the memory that Python lists take
+            ids = [[*row, EOS] for row in tokenizer.encode_all(columns[0][start : start + CHUNK])]
+            parts.append(TokenRows.from_lists([row if limit is None else cut(row, limit, keep) for row in ids]))
+        return [TokenRows.concatenate(parts)]
 
-def _streamed_rows(values: StreamedTexts, recipe: LabelledRecipe, tokenizer: Tokenizer) -> TokenRows:
-    """The same of texts that are not in memory, memory-mapped."""
-    key = ["labelled", tokenizer_key(tokenizer), recipe.data.max_tokens, recipe.data.keep]
-    kinds = {"text": id_kind(tokenizer.size)}
-    return encode_rows(values.rows, kinds, lambda columns: [_encode(columns[0], recipe, tokenizer)], key)[0]
+    key = ["labelled", tokenizer, limit, keep]
+    return rows_of(texts).encode({"text": id_type(tokenizer.size)}, encode, key)[0]
 
 
 def build_reader(recipe: LabelledRecipe, inputs: int, context: Context | None) -> Reader:
@@ -96,7 +94,7 @@ def require_kind(values: Sequence[Any], recipe: LabelledRecipe) -> None:
     Raises:
         UserError: the first that is something else.
     """
-    if isinstance(values, StreamedTexts):
+    if not rows_of(values).is_in_memory:  # on disk there are texts alone
         return
     for number, value in enumerate(values, start=1):
         if recipe.data.kind == "signal" and isinstance(value, str):

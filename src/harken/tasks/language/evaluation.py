@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harken.data.prepared.stream import StreamedRows
+from harken.data.rows import rows_of
 from harken.data.tokenizers.tokens import UNK
 from harken.metrics.interval import Interval, bootstrap
 from harken.tasks.language.streams import corpus_ids
@@ -36,7 +36,7 @@ def evaluate(
     rows = metrics_of(surprise, characters, kind, "")
     unknown = int((ids == UNK).sum())
     details = {"characters": characters, "unknown_tokens": unknown, "scored": how_scored(model)}
-    if train is not None and data.ngram and not isinstance(train, StreamedRows):  # its table is held in memory
+    if train is not None and data.ngram and rows_of(train).is_in_memory:  # so is the table of the n-gram model
         from harken.models.language.ngram import NGram
 
         table = NGram.train(corpus_ids(model.tokenizer, train, data.lines), model.tokenizer.size, data.ngram)

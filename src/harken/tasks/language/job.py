@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harken.data.fingerprints import InputFile
 from harken.data.io.files import read_lines
-from harken.data.prepared.ids import kept_tokenizer
+from harken.data.rows import rows_of
 from harken.data.text.texts import LONGEST_LINE, TextCorpus, files_of, read_texts
 from harken.data.tokenizers.base import train_tokenizer
 from harken.errors import UserError
@@ -55,8 +55,7 @@ class LanguageJob(Job):
         tokenizer = TOKENIZER.learn_or_load(
             folder,
             resuming,
-            lambda: kept_tokenizer(
-                corpus.train,
+            lambda: rows_of(corpus.train).cached_tokenizer(
                 [settings.model_dump(), seed],
                 lambda texts: train_tokenizer(kind, texts, settings.size, seed, min_count=settings.min_count),
             ),

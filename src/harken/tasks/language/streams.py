@@ -31,8 +31,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harken.data.prepared.ids import running_ids
-from harken.data.prepared.stream import StreamedRows
+from harken.data.io.token_rows import TokenRows
+from harken.data.rows import Columns, id_type, rows_of
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import EOS
 from harken.training.task import Indices
@@ -41,22 +41,16 @@ MOST_STREAMS, MAX_LENGTH = 1 << 14, 1 << 48  # 14 + 48 + 1 bits
 
 
 def corpus_ids(tokenizer: Tokenizer, lines: Sequence[str], ended: bool) -> np.ndarray:
-    """(N,) ids of the lines of a corpus; `ended`: each has an end, else they are one running text.
+    """(N,) ids of the lines of a corpus, an EOS before them; `ended`: each has one, else they are joined by spaces."""
+    space = [] if ended else tokenizer.encode(" ")
 
-    Those of streamed lines are memory-mapped and unsigned.
-    """
-    if isinstance(lines, StreamedRows):
-        return running_ids(lines, tokenizer, ended)
-    if not ended:
-        return np.array([EOS, *tokenizer.encode(" ".join(lines))], dtype=np.int64)
-    rows = tokenizer.encode_all(lines)
-    lengths = np.array([len(row) + 1 for row in rows], dtype=np.int64)
-    ids = np.full(int(lengths.sum()) + 1, EOS, dtype=np.int64)
-    inside = np.ones(len(ids), dtype=bool)
-    inside[0] = False
-    inside[np.cumsum(lengths)] = False
-    ids[inside] = np.fromiter((index for row in rows for index in row), dtype=np.int64)
-    return ids
+    def encode(columns: Columns) -> list[TokenRows]:
+        texts = [f"{line} " for line in columns[0]] if space else columns[0]
+        return [TokenRows.encode(tokenizer, texts, eos=ended)]
+
+    types, key = {"text": id_type(tokenizer.size)}, [tokenizer, ended]
+    flat = rows_of(lines).encode(types, encode, key, prefix=(EOS,))[0].flat
+    return flat[: max(1, len(flat) - len(space))]
 
 
 def text_ids(tokenizer: Tokenizer, text: str, lines: bool) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harken.data.prepared.ids import kept_tokenizer
+from harken.data.rows import rows_of
 from harken.data.text.lines import Lines, read_files, read_line_splits
 from harken.data.tokenizers.base import Tokenizer, train_tokenizer
 from harken.inspection.pictures.picture import Picture
@@ -32,7 +32,7 @@ class MaskedJob(Job):
     example_input = "the black [MASK] sleeps"
 
     def load_data(self, recipe: MaskedRecipe) -> Lines:
-        return read_line_splits(recipe.data, streamed=True)
+        return read_line_splits(recipe.data)
 
     def prepare(self, recipe: MaskedRecipe, folder: Path, resuming: bool) -> Prepared:
         text = self.load_data(recipe)
@@ -97,7 +97,7 @@ def learn_tokenizer(recipe: MaskedRecipe, lines: Sequence[str]) -> Tokenizer:
             max_lines=config.max_lines,
         )
 
-    return kept_tokenizer(lines, [config.model_dump(), recipe.train.seed], learn)
+    return rows_of(lines).cached_tokenizer([config.model_dump(), recipe.train.seed], learn)
 
 
 def size_of(model: MaskedModel, recipe: MaskedRecipe) -> Size:

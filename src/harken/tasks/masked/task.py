@@ -17,8 +17,7 @@ from torch import Tensor
 
 from harken.data.batching import Batches
 from harken.data.io.token_rows import TokenRows
-from harken.data.prepared.ids import encode_rows, id_kind, tokenizer_key
-from harken.data.prepared.stream import StreamedRows
+from harken.data.rows import Columns, id_type, rows_of
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import EOS
 from harken.models.heads.masked import FIRST_WORD, Masked, MaskedModel, mask_tokens
@@ -123,15 +122,14 @@ def row_scores(model: MaskedModel, batch: MaskedBatch) -> np.ndarray:
 
 
 def as_rows(lines: Sequence[str], tokenizer: Tokenizer, limit: int) -> TokenRows:
-    """Ids of the lines in pieces of at most `limit`, the end of a line counted; of streamed lines, memory-mapped."""
-    if isinstance(lines, StreamedRows):
-        key = ["masked", tokenizer_key(tokenizer), limit]
-        kinds = {"text": id_kind(tokenizer.size)}
-        return encode_rows(lines, kinds, lambda columns: [as_rows(columns[0], tokenizer, limit)], key)[0]
-    wholes = ([*row, EOS] for row in tokenizer.encode_all(list(lines)))
-    return TokenRows.from_lists(
-        [whole[start : start + limit] for whole in wholes for start in range(0, len(whole), limit)]
-    )
+    """Ids of the lines in pieces of at most `limit`, the end of a line counted."""
+
+    def encode(columns: Columns) -> list[TokenRows]:
+        wholes = ([*row, EOS] for row in tokenizer.encode_all(columns[0]))
+        pieces = [whole[start : start + limit] for whole in wholes for start in range(0, len(whole), limit)]
+        return [TokenRows.from_lists(pieces)]
+
+    return rows_of(lines).encode({"text": id_type(tokenizer.size)}, encode, ["masked", tokenizer, limit])[0]
 
 
 def uniform(counters: np.ndarray, seed: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from harken.data.io.frame_rows import FrameRows
 from harken.data.io.token_rows import TokenRows
-from harken.data.prepared.stream import StreamedRows
+from harken.data.rows import rows_of
 from harken.data.series.framed import Framed
 from harken.data.text.tagged import Tagged
 from harken.errors import UserError
@@ -74,12 +74,12 @@ def learn_vocabulary(
         raise UserError("there is nothing to train or to validate on; look at the recipe's [data]")
     vectors = pretrained.vectors(recipe.model.embedding_width, texts_of(train), width_key(recipe.model))
     tags = {tag for example in valid for tag in example.tags}
-    sentences = train if isinstance(train, StreamedRows) else [one for one in train if isinstance(one, Tagged)]
-    if len(sentences) == len(train):
+    rows = rows_of(train)
+    if not rows.is_in_memory or all(isinstance(example, Tagged) for example in train):  # on disk there are words alone
         settings, start = recipe.words, recipe.model.start
         more = list(starting_words(start)) if start is not None else vectors.words if vectors is not None else []
         return Vocabulary.learn(
-            sentences, lowercase=settings.lowercase, min_count=settings.min_count, more_words=more, more_tags=tags
+            rows, lowercase=settings.lowercase, min_count=settings.min_count, more_words=more, more_tags=tags
         )
     widths = {example.frames.shape[1] if isinstance(example, Framed) else 0 for example in [*train, *valid]}
     if len(widths) > 1 or 0 in widths:
@@ -132,16 +132,16 @@ def as_rows(examples: Sequence[Example], vocabulary: Vocabulary, context: Contex
         frames = [example.frames for example in examples if isinstance(example, Framed)]
         return FrameRows(frames, vocabulary.channels)
     sentences = [example.words for example in examples if isinstance(example, Tagged)]
-    rows = WordRows(sentences, vocabulary)
+    rows = WordRows.of(sentences, vocabulary)
     return rows if context is None else context.rows(rows, sentences)
 
 
 def _side(part: Sequence[Example], vocabulary: Vocabulary, context: Context | None) -> tuple[Rows, TokenRows]:
     """What the model reads of a split, and its tags."""
-    if isinstance(part, StreamedRows):
-        rows, tags = WordRows.streamed(part, vocabulary)
-        return (rows if context is None else context.rows(rows, [one.words for one in part])), tags
-    return as_rows(part, vocabulary, context), TokenRows.from_lists([vocabulary.tag_ids(one.tags) for one in part])
+    if vocabulary.channels:
+        return as_rows(part, vocabulary), TokenRows.from_lists([vocabulary.tag_ids(one.tags) for one in part])
+    rows, tags = WordRows.of_tagged(rows_of(part), vocabulary)
+    return (rows if context is None else context.rows(rows, [one.words for one in part])), tags  # type: ignore[union-attr]
 
 
 def word_rows(rows: Rows) -> WordRows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -11,13 +11,13 @@ from typing import Any
 from harken.data.io.files import require_file
 from harken.data.io.in_memory import refuse_gaps
 from harken.data.io.table import read_table
-from harken.data.prepared.examples import ExampleKind, StoredExamples, examples_folder, file_digests
-from harken.data.prepared.stream import StreamedRows
+from harken.data.parts import divide, file_digests, folder_for, read_parts
+from harken.data.prepared.scan import RowKind
 from harken.data.series.framed import Framed, read_frames
-from harken.data.splits import Parts, content_key, normalise, size_of, split_groups, without_held_out
+from harken.data.splits import Parts, content_key, normalise, size_of
 from harken.data.text.inputs import place
 from harken.data.text.locations import as_list
-from harken.data.text.tagged import FORMATS, Tagged, as_tagged, format_of, iterate_tagged, read_tagged
+from harken.data.text.tagged import FORMATS, Tagged, as_tagged, format_of, iterate_tagged
 from harken.errors import UserError
 from harken.files import expand_user
 from harken.tasks.tag.recipe import TagDataConfig
@@ -49,40 +49,22 @@ def read_corpus(config: TagDataConfig) -> TagCorpus:
         return TagCorpus("phrasebook", made.pop("train"), made.pop("valid"), dict(made))
     paths = files_of(config, config.train)
     is_text = not any(is_frames(config, path) for path in paths)
-    folder = examples_folder(config.prepared, paths) if is_text else None
-    if folder is not None:
-        return _stream(config, paths, folder)
-    train = read_files(config, paths)
-    if config.valid is None:
-        train, valid = split_off(train, config)
-    else:
-        valid = read_files(config, files_of(config, config.valid))
-    tests: dict[str, Sequence[Example]] = {}
-    if config.test is not None:
-        tests["test"] = read_files(config, files_of(config, config.test))
-    train, skipped = without_held_out(train, [valid, *tests.values()], example_key)
-    return TagCorpus(_name(config, paths), train, valid, tests, skipped)
-
-
-def _stream(config: TagDataConfig, paths: Sequence[Path], folder: Path) -> TagCorpus:
-    """As `read_corpus`, with training sentences that are not in memory (`harken.data.prepared`)."""
-    columns, name = (config.format, config.word_column, config.tag_column), _name(config, paths)
-    kind = ExampleKind("tagged", lambda words, tags: Tagged(tuple(words), tuple(tags)), example_key)
-    stored = StoredExamples(
-        folder,
-        name,
-        kind,
-        [file_digests(paths), columns],
-        lambda skipped: (sentence for path in paths for sentence in iterate_tagged(path, *columns)),
-    )
+    name, columns = _name(config, paths), (config.format, config.word_column, config.tag_column)
     valid = None if config.valid is None else read_files(config, files_of(config, config.valid))
     tests: dict[str, Sequence[Example]] = {}
     if config.test is not None:
         tests["test"] = read_files(config, files_of(config, config.test))
-    sizes = {"valid": size_of(config.valid_size)} if valid is None else {}
-    stream = stored.divide(sizes, config.seed, [*chain(valid or [], *tests.values())])
-    valid = stream.held_out("valid") if valid is None else valid
-    return TagCorpus(name, StreamedRows(stream, "train"), valid, tests, stream.skipped)
+    parts = read_parts(
+        SENTENCES,
+        lambda skipped: iterate_files(config, paths),
+        {"valid": size_of(config.valid_size)} if valid is None else {},
+        config.seed,
+        [*chain(valid or [], *tests.values())],
+        folder=folder_for(config.prepared, paths) if is_text else None,
+        name=name,
+        contents=[file_digests(paths), columns],
+    )
+    return TagCorpus(name, parts.train, parts.held["valid"] if valid is None else valid, tests, parts.skipped)
 
 
 def _name(config: TagDataConfig, paths: Sequence[Path]) -> str:
@@ -102,8 +84,8 @@ def corpus_of_table(config: TagDataConfig, table: Mapping[str, list[Any]]) -> Ta
     columns = read_table(table, names)
     refuse_gaps(columns, names)
     found: list[Example] = [*as_tagged(columns[names[0]], columns[names[1]], "the table")]
-    train, valid = split_off(found, config)
-    return TagCorpus(config.name or "table", train, valid, {})
+    parts = divide(SENTENCES, found, {"valid": size_of(config.valid_size)}, config.seed, [])
+    return TagCorpus(config.name or "table", parts.train, parts.held["valid"], {})
 
 
 def files_of(config: TagDataConfig, files: str | list[str] | None) -> list[Path]:
@@ -127,13 +109,16 @@ def read_files(config: TagDataConfig, paths: Sequence[Path]) -> list[Example]:
     Raises:
         UserError: as `read_tagged` and `read_frames`.
     """
-    found: list[Example] = []
+    return list(iterate_files(config, paths))
+
+
+def iterate_files(config: TagDataConfig, paths: Sequence[Path]) -> Iterator[Example]:
+    """The same, one by one."""
     for path in paths:
         if is_frames(config, path):
-            found += read_frames(path)
+            yield from read_frames(path)
         else:
-            found += read_tagged(path, config.format, config.word_column, config.tag_column)
-    return found
+            yield from iterate_tagged(path, config.format, config.word_column, config.tag_column)
 
 
 def read_other_files(
@@ -170,18 +155,9 @@ def is_frames(config: TagDataConfig, path: Path) -> bool:
     return config.format == "frames" or (config.format == "auto" and path.suffix == ".npz")
 
 
-def split_off(examples: list[Example], config: TagDataConfig) -> tuple[list[Example], list[Example]]:
-    """(train, valid): sentences with the same words, or equal signals, stay on one side.
-
-    Raises:
-        UserError: nothing would be left to train on.
-    """
-    parts = split_groups(
-        [example_key(example) for example in examples], {"valid": size_of(config.valid_size)}, config.seed
-    )
-    return [examples[row] for row in parts["train"]], [examples[row] for row in parts["valid"]]
-
-
 def example_key(example: Example) -> str:
     """The words of a sentence, or the content of a signal."""
     return normalise(" ".join(example.words)) if isinstance(example, Tagged) else content_key(example.frames)
+
+
+SENTENCES = RowKind("tagged", lambda words, tags: Tagged(tuple(words), tuple(tags)), example_key)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from harken.data.prepared.stream import Columns, StreamedRows
+from harken.data.rows import Columns, rows_of
 from harken.data.text.tagged import Tagged
 from harken.inspection.pictures.tables import HeatMaps, ShadeTable
 from harken.metrics.baselines import MostFrequentTag
@@ -57,10 +57,7 @@ def evaluate(tags: Sequence[str], gold: Sequence[Sequence[str]], found: Sequence
 
 def baseline_of(train: Sequence[Example], parts: Mapping[str, Sequence[Example]], metric: str) -> Baseline:
     """The most frequent tag of every word (of frames: of all of them), scored on parts of the data."""
-    if isinstance(train, StreamedRows):
-        fitted = MostFrequentTag.from_counts(train.counts(_pairs, MOST_PAIRS))
-    else:
-        fitted = MostFrequentTag.fit([_units(one) for one in train], [one.tags for one in train])
+    fitted = MostFrequentTag.from_counts(rows_of(train).counts(_pairs, MOST_PAIRS))
     scores = {}
     for name, part in parts.items():
         gold, found = [one.tags for one in part], fitted.predict([_units(one) for one in part])
@@ -73,8 +70,9 @@ def baseline_of(train: Sequence[Example], parts: Mapping[str, Sequence[Example]]
 
 
 def _pairs(columns: Columns) -> Counter[tuple[str, str]]:
-    """How often each word of streamed sentences occurs with each tag."""
-    return Counter(zip(chain.from_iterable(columns[0]), chain.from_iterable(columns[1]), strict=True))
+    """How often each word occurs with each tag; frames have no words, so they are all alike."""
+    words = (row if isinstance(row, list | tuple) else [""] * len(row) for row in columns[0])
+    return Counter(zip(chain.from_iterable(words), chain.from_iterable(columns[1]), strict=True))
 
 
 def _units(example: Example) -> Sequence[str]:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harken.data.prepared.stream import StreamedRows
+from harken.data.rows import rows_of
 from harken.inspection.pictures.picture import Picture
 from harken.metrics.labels import is_bio
 from harken.models.sizing import measure
-from harken.tasks.baselines import BASELINE, Baseline, compare, kept_baseline
+from harken.tasks.baselines import BASELINE, Baseline, cached_baseline, compare
 from harken.tasks.context import CONTEXT, context_of
 from harken.tasks.job import Job, Prepared, Summary, in_counts
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
@@ -74,9 +74,8 @@ class TagJob(Job):
         parts = {"valid": valid, **corpus.tests}
 
         def fit() -> Baseline:
-            if not isinstance(train, StreamedRows):
-                return baseline_of(train, parts, task.monitor)
-            return kept_baseline(train, task.monitor, parts, lambda: baseline_of(train, parts, task.monitor))
+            compute = lambda: baseline_of(train, parts, task.monitor)  # noqa: E731
+            return cached_baseline(rows_of(train), task.monitor, parts, compute)
 
         baseline = BASELINE.learn_or_load(folder, resuming, fit)
         return summary.prepared(task, measure(task.model).flops, corpus).with_baseline(baseline)
@@ -122,6 +121,7 @@ JOB = TagJob()
 
 def tag_counts(recipe: TagRecipe, train: Sequence[Example]) -> Mapping[str, int]:
     """How often each tag occurs in training."""
-    if isinstance(train, StreamedRows):
-        return WordCounts.streamed(train, recipe.words.lowercase, recipe.words.min_count).tags
-    return Counter(tag for one in train for tag in one.tags)
+    rows = rows_of(train)
+    if rows.is_in_memory:
+        return Counter(tag for one in train for tag in one.tags)
+    return WordCounts.of_rows(rows, recipe.words.lowercase, recipe.words.min_count).tags

@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from harken.data.fingerprints import InputFile
 from harken.data.io.folders import splits_in_folder
-from harken.data.prepared.ids import kept_tokenizers
-from harken.data.prepared.stream import StreamedRows
+from harken.data.rows import rows_of
 from harken.data.text.inputs import evaluated_pairs
 from harken.data.text.pairs import Corpus, Pair
 from harken.data.text.parallel import read_corpus
@@ -63,12 +62,13 @@ class TranslateJob(Job):
     def prepare(self, recipe: TranslateRecipe, folder: Path, resuming: bool) -> Prepared:
         corpus = self.load_data(recipe)
         folder.mkdir(parents=True, exist_ok=True)
-        texts, seed = sides_of(corpus.train), recipe.train.seed
+        pairs, seed = rows_of(corpus.train), recipe.train.seed
+        texts = pairs.column(0), pairs.column(1)
         settings = [recipe.tokenizer.model_dump(), seed]
         source, target = TOKENIZERS.learn_or_load(
             folder,
             resuming,
-            lambda: kept_tokenizers(corpus.train, settings, lambda: train_tokenizers(recipe.tokenizer, *texts, seed)),
+            lambda: pairs.cached_tokenizers(settings, lambda: train_tokenizers(recipe.tokenizer, *texts, seed)),
         )
         model = build_model(recipe.model, source.size, target.size)
         task = TranslationTask(recipe, corpus, model, source, target)
@@ -200,13 +200,6 @@ def fill_embeddings(
         return
     pretrained.fill(model.source_embedding.weight, words_of(source), texts[0], keys[0], side="source")
     pretrained.fill(model.target_embedding.weight, words_of(target), texts[1], keys[1], side="target")
-
-
-def sides_of(pairs: Sequence[Pair]) -> tuple[Sequence[str], Sequence[str]]:
-    """The sources and the targets."""
-    if isinstance(pairs, StreamedRows):
-        return pairs.texts(0), pairs.texts(1)
-    return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 
 def summarise(

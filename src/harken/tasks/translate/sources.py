@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from harken.data.io.token_rows import ParallelIds, TokenRows
-from harken.data.prepared.ids import parallel_ids
-from harken.data.prepared.stream import StreamedRows
+from harken.data.rows import Columns, id_type, rows_of
 from harken.data.text.dependency_heads import Trees, read_heads
 from harken.data.text.pairs import Pair
 from harken.data.tokenizers.base import Tokenizer
@@ -82,10 +81,13 @@ class Sources:
 
 
 def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) -> ParallelIds:
-    """Both sides as ids, each row ended by EOS; of streamed pairs, memory-mapped."""
-    if isinstance(pairs, StreamedRows):
-        return parallel_ids(pairs, source, target)
-    return ParallelIds.encode([pair.source for pair in pairs], [pair.target for pair in pairs], source, target)
+    """Both sides as ids, each row ended by EOS."""
+
+    def encode(columns: Columns) -> list[TokenRows]:
+        return [TokenRows.encode(source, columns[0]), TokenRows.encode(target, columns[1])]
+
+    dtype = id_type(max(source.size, target.size))
+    return ParallelIds(*rows_of(pairs).encode({"source": dtype, "target": dtype}, encode, [source, target]))
 
 
 def trees_of_pairs(
