@@ -21,8 +21,8 @@ from harken.errors import UserError
 from harken.serving.context import Serving
 from harken.serving.dialects import deepl, deepl_documents, jobs, libretranslate, native
 from harken.serving.documentation import documentation_page
-from harken.serving.errors import ApiError
-from harken.serving.fast_path import Endpoint, FastPath, error_response
+from harken.serving.errors import ApiError, error_response
+from harken.serving.fast_path import Endpoint, FastPath
 from harken.serving.limits import Guard
 from harken.serving.registry import Registry
 from harken.serving.settings import ServerSettings
@@ -140,12 +140,12 @@ def _add_pages(app: FastAPI, serving: Serving) -> None:
 def _add_errors(app: FastAPI) -> None:
     """Errors in the form of the dialect that was spoken."""
 
-    def answer(request: Request, status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-        return error_response(request.url.path, status, message, headers)
+    def answer(request: Request, status: int, message: str) -> Response:
+        return error_response(request.url.path, ApiError(status, message))
 
     @app.exception_handler(ApiError)
     async def api_error(request: Request, error: ApiError) -> Response:
-        return answer(request, error.status, error.message, error.headers)
+        return error_response(request.url.path, error)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
@@ -155,7 +155,9 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
-        return answer(request, error.status_code, str(error.detail), dict(error.headers or {}))
+        response = answer(request, error.status_code, str(error.detail))
+        response.headers.update(error.headers or {})
+        return response
 
     @app.exception_handler(Exception)
     async def internal(request: Request, error: Exception) -> Response:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ from fastapi import Request
 from harken.serving.detection import Detector
 from harken.serving.engine.batching import Work, estimate_tokens
 from harken.serving.engine.engine import Engine
-from harken.serving.errors import ApiError
+from harken.serving.errors import ApiError, MissingKey, WrongKey
 from harken.serving.glossaries import Glossaries
 from harken.serving.keys import Client, Keys
 from harken.serving.languages import language_name
@@ -24,7 +25,7 @@ from harken.serving.registry import Registry, ServedModel
 from harken.serving.settings import ServerSettings
 
 T = TypeVar("T")
-UNWATCHED = 2.0  # seconds of a request in which nobody looks whether its client has left
+DISCONNECT_CHECK_DELAY = 2.0  # seconds of a request in which nobody looks whether its client has left
 
 
 class Serving:
@@ -77,16 +78,19 @@ class Serving:
         if self._temporary is not None:
             self._temporary.cleanup()
 
-    def client(self, request: Request, key: str | None) -> Client:
-        """Who calls.
+    def caller(self, request: Request, key: str | None = None) -> Client:
+        """Who calls, by a key that a parameter gives or the header: `Authorization: Bearer KEY`, or `DeepL-Auth-Key`.
 
         Raises:
-            ApiError: 403 where a key is wrong, 401 where it is missing, 429 past the client's rate.
+            ApiError: a key is wrong or missing, or the client is past its rate.
         """
+        scheme, _, value = request.headers.get("authorization", "").partition(" ")
+        if not key and scheme.lower() in ("bearer", "deepl-auth-key"):
+            key = value.strip()
         address = request.client.host if request.client else "unknown"
         client = self.keys.client(key, address)
         if client is None:
-            raise ApiError(403, "the API key is not valid") if key else ApiError(401, "an API key is needed")
+            raise WrongKey if key else MissingKey
         limit = client.per_minute or self.settings.rate_limit
         if limit is not None and (wait := self.rates.wait(client.name, limit)):
             raise ApiError(429, f"Slowdown: more than {limit} requests a minute", wait)
@@ -112,6 +116,41 @@ class Serving:
                 400, f"{characters:,} characters are too many; send at most {limits.max_characters:,} at a time"
             )
         return characters
+
+    @contextmanager
+    def charged(self, client: Client) -> Iterator[Callable[[int], int]]:
+        """Inside, characters are charged by the function that is given; where the block fails, they are taken back.
+
+        Raises:
+            QuotaExceeded: by that function.
+        """
+        total = 0
+
+        def charge(characters: int) -> int:
+            nonlocal total
+            self.usage.add(client, characters)
+            total += characters
+            return characters
+
+        try:
+            yield charge
+        except BaseException:
+            self.usage.take_back(client, total)
+            raise
+        self.metrics.count("characters", total)
+
+    @contextmanager
+    def admitted(self, client: Client, texts: Sequence[str]) -> Iterator[int]:
+        """The one way into the server: inside, the texts of a request are within its limits and charged.
+
+        Returns: their characters.
+
+        Raises:
+            ApiError: too many texts or characters, or the client's characters are used up.
+        """
+        characters = self.check_texts(texts)
+        with self.charged(client) as charge:
+            yield charge(characters)
 
     async def call(
         self,
@@ -168,7 +207,7 @@ async def until_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> 
     """The result of `work`, which is cancelled where the client leaves first.
 
     Most requests are answered before anybody looks whether the client is still there, so a task for that is started
-    only after `UNWATCHED` seconds.
+    only after `DISCONNECT_CHECK_DELAY` seconds.
 
     Raises:
         ApiError: the client has left; nobody reads the status.
@@ -187,7 +226,7 @@ async def until_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> 
         nonlocal watcher
         watcher = asyncio.ensure_future(watch())
 
-    timer = asyncio.get_running_loop().call_later(UNWATCHED, start)
+    timer = asyncio.get_running_loop().call_later(DISCONNECT_CHECK_DELAY, start)
     try:
         return await work
     except asyncio.CancelledError:
@@ -204,3 +243,15 @@ def serving_of(request: Request) -> Serving:
     """The server that a request came to."""
     found: Serving = request.app.state.serving
     return found
+
+
+def texts_in(item: Any) -> list[str]:
+    """The texts of an item; none of an uploaded file.
+
+    >>> texts_in({"text": "a", "require": ["b"], "steps": 3})
+    ['a', 'b']
+    """
+    if not isinstance(item, dict) or "data" in item:
+        return []
+    values = (part for value in item.values() for part in (value if isinstance(value, list) else [value]))
+    return [value for value in values if isinstance(value, str)]

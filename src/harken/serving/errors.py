@@ -1,8 +1,12 @@
-"""What a request can end with beside a result; each dialect writes it in its own form."""
+"""What a request can end with beside a result, and how each dialect writes it."""
 
 from __future__ import annotations
 
 import math
+
+from fastapi.responses import JSONResponse, Response
+
+LIBRETRANSLATE = ("/translate", "/detect", "/translate_file", "/suggest")
 
 
 class ApiError(Exception):
@@ -25,6 +29,27 @@ class ApiError(Exception):
         return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
 
 
+class MissingKey(ApiError):
+    """The server needs a key, and there is none."""
+
+    def __init__(self) -> None:
+        super().__init__(401, "an API key is needed")
+
+
+class WrongKey(ApiError):
+    """The server does not know the key."""
+
+    def __init__(self) -> None:
+        super().__init__(403, "the API key is not valid")
+
+
+class QuotaExceeded(ApiError):
+    """The characters of a key are used up."""
+
+    def __init__(self) -> None:
+        super().__init__(403, "the characters of this API key are used up")
+
+
 class QueueFull(ApiError):
     """There is no room for a request now."""
 
@@ -44,3 +69,19 @@ class WorkerFailed(ApiError):
 
     def __init__(self) -> None:
         super().__init__(500, "the worker process died while it worked on this request")
+
+
+def error_response(path: str, error: ApiError) -> Response:
+    """An error as the dialect of a path writes it."""
+    status, message = error.status, error.message
+    if path.startswith(("/v2/", "/v3/")):  # DeepL
+        if isinstance(error, MissingKey | WrongKey):
+            status, message = 403, "Authorization failed. Please supply a valid DeepL-Auth-Key."
+        elif isinstance(error, QuotaExceeded):
+            status, message = 456, "Quota Exceeded"
+        return JSONResponse({"message": message}, 503 if status == 504 else status, error.headers)
+    if path in LIBRETRANSLATE and isinstance(error, MissingKey):
+        status, message = 400, "Please contact the server operator to get an API key"
+    elif path in LIBRETRANSLATE and isinstance(error, WrongKey):
+        message = "Invalid API key"
+    return JSONResponse({"error": message}, status, error.headers)

@@ -15,7 +15,7 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 from pydantic_core import to_json
 
-from harken.serving.errors import ApiError
+from harken.serving.errors import ApiError, error_response
 
 Endpoint = Callable[[Request], Awaitable[Response | None]]
 
@@ -56,16 +56,11 @@ class FastPath:
         try:
             response = await endpoint(request)
         except ApiError as error:
-            response = error_response(scope["path"], error.status, error.message, error.headers)
+            response = error_response(scope["path"], error)
         if response is None:
             await self.app(scope, _again(await request.body(), receive), send)
         else:
             await response(scope, receive, send)
-
-
-def error_response(path: str, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """An error in the form of the dialect that was spoken."""
-    return JSONResponse({"message" if path.startswith(("/v2/", "/v3/")) else "error": message}, status, headers)
 
 
 def _again(body: bytes, receive: Any) -> Any:

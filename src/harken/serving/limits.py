@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import Any
 
-from harken.serving.errors import ApiError
-from harken.serving.fast_path import error_response
+from harken.serving.errors import ApiError, QuotaExceeded, error_response
+from harken.serving.keys import Client
 from harken.serving.metrics import Metrics
 from harken.serving.settings import ServerSettings
 
@@ -53,14 +53,21 @@ class Usage:
     def __init__(self) -> None:
         self.characters: Counter[str] = Counter()
 
-    def add(self, client: str, characters: int, limit: int | None) -> bool:
-        """Count characters, unless they exceed the client's limit; whether they were counted."""
-        if limit is not None and self.characters[client] + characters > limit:
-            return False
-        self.characters[client] += characters
+    def add(self, client: Client, characters: int) -> None:
+        """Count characters.
+
+        Raises:
+            QuotaExceeded: they exceed the client's limit, and are not counted.
+        """
+        if client.characters is not None and self.characters[client.name] + characters > client.characters:
+            raise QuotaExceeded
+        self.characters[client.name] += characters
         if len(self.characters) > MOST_CLIENTS:
             del self.characters[next(iter(self.characters))]
-        return True
+
+    def take_back(self, client: Client, characters: int) -> None:
+        """Undo `add`, as a request has failed."""
+        self.characters[client.name] -= characters
 
 
 def hosts_of(address: str, names: Sequence[str] = ()) -> list[str] | None:
@@ -133,7 +140,7 @@ class Guard:
         try:
             if self._hosts is not None and (host := _host(scope)) not in self._hosts:
                 message = f"this server does not answer to the host name {host[:100]!r}; --allowed-host adds a name"
-                await error_response(scope["path"], 400, message)(scope, limited, watched)
+                await error_response(scope["path"], ApiError(400, message))(scope, limited, watched)
             else:
                 await self.app(scope, limited, watched)
         finally:

@@ -1,24 +1,32 @@
-"""Texts through one or several models: what the dialects of translation APIs share."""
+"""Texts and files through one or several models: what the dialects of translation APIs share.
+
+Every request is admitted once (`Serving.admitted`), and its calls to models share its time (`Calls`).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from fastapi import Request
 
 from harken.errors import UserError
-from harken.serving.context import Serving
+from harken.serving.context import Serving, serving_of, until_disconnected
+from harken.serving.detection import Detected
 from harken.serving.engine.batching import estimate_tokens
 from harken.serving.errors import ApiError, QueueFull
 from harken.serving.keys import Client
 from harken.serving.registry import ServedModel
 from harken.serving.text.documents import Document, Found, Translate, translate_documents
+from harken.serving.text.files import sample_of, translate_file
 
 Terms = Sequence[tuple[str, str]]
+Item = dict[str, Any]
 WINDOW = 16384  # estimated tokens of a file that are queued at a time
 PATIENCE = 20  # times that a file waits for room in the queue
+LONG = 5000  # characters of texts that are parsed in a thread
 
 
 def terms_in(text: str, terms: Terms) -> list[list[str]]:
@@ -43,108 +51,209 @@ def find_route(serving: Serving, source: str, target: str) -> list[ServedModel]:
         raise ApiError(400, str(error)) from None
 
 
-def translator(
-    serving: Serving,
-    client: Client,
-    route: Sequence[ServedModel],
-    glossary: Terms = (),
-    search: dict[str, Any] | None = None,
-    patient: bool = False,
-) -> Translate:
-    """A function that translates sentences along a route.
+async def detect(serving: Serving, text: str, target: str) -> Detected:
+    """The language of a text, of those that can be translated into the target, and the target itself.
+
+    Raises:
+        ApiError: no served language is known to the detector.
+    """
+    among = [code for code in serving.registry.sources() if target in serving.registry.targets(code)]
+    detector = await serving.detector()
+    detected = detector.detect(text, [*among, target]) or detector.detect(text)
+    if not detected:
+        raise ApiError(400, "the language of the text cannot be detected; name it")
+    return detected[0]
+
+
+class Calls:
+    """The calls of one request to models; they share its time, and after the first is accepted, so are the others.
 
     Args:
-        glossary: terms for the last model of the route.
-        search: options of the search.
-        patient: send large inputs in parts, and wait for room in the queue; for files.
+        seconds: the time of the request; default: the server's.
+        whole: every call is a batch of its own.
+        is_file: calls are split into windows, each with time of its own, and wait for room in the queue.
     """
 
-    calls, ends_at = 0, asyncio.get_running_loop().time() + serving.settings.timeout
+    def __init__(
+        self,
+        serving: Serving,
+        client: Client,
+        seconds: float | None = None,
+        whole: bool = False,
+        is_file: bool = False,
+    ) -> None:
+        self._serving, self._client, self._whole, self._is_file = serving, client, whole, is_file
+        limit = serving.settings.timeout
+        self._ends_at = asyncio.get_running_loop().time() + min(seconds or limit, limit)
+        self._count = 0
 
-    async def call(model: ServedModel, texts: list[str], aligned: bool, nbest: int, terms: Terms) -> list[list[Found]]:
-        options: dict[str, Any] = {"nbest": nbest, "search": search or {}, "constrained": bool(terms)}
-        if aligned:
-            options["attention"] = True
-        nonlocal calls
-        items = [{"text": text, "glossary": terms_in(text, terms)} if terms else {"text": text} for text in texts]
-        results: list[Any] = []
-        for part in _windows(items) if patient else [items]:
-            results += await _waiting(serving, client, model, options, part, patient, ends_at, calls > 0)
-            calls += 1
-        return [
-            [(one["text"], np.asarray(one["attention"]) if one.get("attention") else None) for one in best]
-            for best in (result["hypotheses"] for result in results)
-        ]
+    async def translate(self, model: ServedModel, options: dict[str, Any], items: list[Item]) -> list[Any]:
+        """The results of a model, one for each item.
+
+        Raises:
+            ApiError: see `Engine.submit`.
+        """
+        if self._is_file:
+            return [result for items in _windows(items) for result in await self._wait(model, options, items)]
+        left = max(0.1, self._ends_at - asyncio.get_running_loop().time())
+        is_continued, self._count = self._count > 0, self._count + 1
+        return await self._serving.call(
+            self._client, model, "translate", options, items, self._whole, left, is_continued
+        )
+
+    async def _wait(self, model: ServedModel, options: dict[str, Any], items: list[Item]) -> list[Any]:
+        for _ in range(PATIENCE):
+            try:
+                return await self._serving.call(self._client, model, "translate", options, items)
+            except QueueFull as full:
+                await asyncio.sleep(min(full.retry_after or 1, 5))
+        return await self._serving.call(self._client, model, "translate", options, items)
+
+    async def along(
+        self,
+        route: Sequence[ServedModel],
+        texts: Sequence[str],
+        options: dict[str, Any],
+        items_of: Callable[[Sequence[str]], list[Item]],
+        hop_options: dict[str, Any],
+    ) -> list[list[Any]]:
+        """The results of every model of a route, each of which reads the best hypotheses of the one before.
+
+        Args:
+            options: of the last model; `hop_options`: further ones of the others.
+            items_of: the items of the last model, from its texts.
+        """
+        results: list[list[Any]] = []
+        for model in route[:-1]:
+            hop = {"nbest": 1, "search": options.get("search", {}), "constrained": False, **hop_options}
+            results.append(await self.translate(model, hop, [{"text": text} for text in texts]))
+            texts = [result["hypotheses"][0]["text"] if result["hypotheses"] else "" for result in results[-1]]
+        items = items_of(texts)
+        constrained = {"constrained": any(len(item) > 1 for item in items)}
+        return [*results, await self.translate(route[-1], {**options, **constrained}, items)]
+
+
+def _windows(items: list[Item]) -> list[list[Item]]:
+    windows: list[list[Item]] = [[]]
+    cost = 0
+    for item in items:
+        tokens = estimate_tokens(item["text"])
+        if windows[-1] and cost + tokens > WINDOW:
+            windows.append([])
+            cost = 0
+        windows[-1].append(item)
+        cost += tokens
+    return windows
+
+
+def sentence_translator(calls: Calls, route: Sequence[ServedModel], glossary: Terms = ()) -> Translate:
+    """A function that translates sentences along a route, with the glossary for its last model."""
+
+    def items_of(texts: Sequence[str]) -> list[Item]:
+        if not glossary:
+            return [{"text": text} for text in texts]
+        return [{"text": text, "glossary": terms_in(text, glossary)} for text in texts]
 
     async def translate(texts: list[str], aligned: bool, nbest: int) -> list[list[Found]]:
-        found: list[list[Found]] = [[(text, np.eye(len(text.split())))] for text in texts]
-        for model in route:
-            is_last = model is route[-1]
-            before = [best[0] for best in found]
-            found = await call(
-                model, [text for text, _ in before], aligned, nbest if is_last else 1, glossary if is_last else ()
-            )
-            found = [
-                [(text, _composed(links, one[1])) for text, links in best]
-                for best, one in zip(found, before, strict=True)
-            ]
-        return found
+        if not route:  # the text is in the target language
+            return [[(text, np.eye(len(text.split())))] for text in texts]
+        shown = {"attention": True} if aligned else {}
+        *hops, last = await calls.along(route, texts, {"nbest": nbest, "search": {}, **shown}, items_of, shown)
+        before = [np.eye(len(text.split())) for text in texts]
+        for hop in hops:
+            before = [_composed(_best(result), links) for result, links in zip(hop, before, strict=True)]
+        return [
+            [(hypothesis["text"], _composed(_attention(hypothesis), links)) for hypothesis in result["hypotheses"]]
+            for result, links in zip(last, before, strict=True)
+        ]
 
     return translate
 
 
-def _composed(links: np.ndarray | None, before: np.ndarray | None) -> np.ndarray | None:
+def _best(result: dict[str, Any]) -> np.ndarray | None:
+    return _attention(result["hypotheses"][0]) if result["hypotheses"] else None
+
+
+def _attention(hypothesis: dict[str, Any]) -> np.ndarray | None:
+    return np.asarray(hypothesis["attention"]) if hypothesis.get("attention") else None
+
+
+def _composed(links: np.ndarray | None, before: np.ndarray | None) -> Any:
     """Attention (T, M) over (M, S): (T, S)."""
     if links is None or before is None or links.ndim != 2 or links.shape[1] != before.shape[0]:
         return None
     return links @ before
 
 
-def _windows(items: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    found: list[list[dict[str, Any]]] = [[]]
-    cost = 0
-    for item in items:
-        tokens = estimate_tokens(item["text"])
-        if found[-1] and cost + tokens > WINDOW:
-            found.append([])
-            cost = 0
-        found[-1].append(item)
-        cost += tokens
-    return found
-
-
-async def _waiting(
-    serving: Serving,
+async def translate_texts(
+    request: Request,
     client: Client,
-    model: ServedModel,
-    options: dict[str, Any],
-    items: list[Any],
-    patient: bool,
-    ends_at: float,
-    is_continued: bool,
-) -> list[Any]:
-    """One call of a request; later ones of it have what is left of its time, those of a file time of their own."""
-    for _ in range(PATIENCE if patient else 0):
-        try:
-            return await serving.call(client, model, "translate", options, items)
-        except QueueFull as full:
-            await asyncio.sleep(min(full.retry_after or 1, 5))
-    left = None if patient else max(0.1, ends_at - asyncio.get_running_loop().time())
-    return await serving.call(
-        client, model, "translate", options, items, seconds=left, is_continued=is_continued and not patient
-    )
-
-
-async def translate_all(
-    serving: Serving,
-    client: Client,
-    route: Sequence[ServedModel],
-    documents: Sequence[Document],
+    texts: Sequence[str],
+    read: Callable[[str], Document],
+    source: str | None,
+    target: str,
     alternatives: int = 0,
     glossary: Terms = (),
-    search: dict[str, Any] | None = None,
-    patient: bool = False,
-) -> list[list[str]]:
-    """Every document in its best translation and alternatives."""
-    function = translator(serving, client, route, glossary, search, patient)
-    return await translate_documents(documents, function, alternatives)
+) -> list[tuple[Detected, list[str]]]:
+    """The language of every text, and its translations: the best, then up to `alternatives` others.
+
+    Args:
+        read: parses a text.
+        source: the language of all texts; None: that of each is detected.
+
+    Raises:
+        ApiError: the request is too large, no model translates it, or see `Engine.submit`.
+    """
+    serving = serving_of(request)
+
+    async def run() -> list[tuple[Detected, list[str]]]:
+        detected = [Detected(source, 100.0) if source else await detect(serving, text, target) for text in texts]
+        documents = await in_thread_if(characters > LONG, lambda: [read(text) for text in texts])
+        results: list[list[str]] = [[] for _ in texts]
+        calls = Calls(serving, client)
+        for code in dict.fromkeys(one.language for one in detected):
+            indices = [index for index, one in enumerate(detected) if one.language == code]
+            function = sentence_translator(calls, find_route(serving, code, target), glossary)
+            some = await translate_documents([documents[index] for index in indices], function, alternatives)
+            for index, best in zip(indices, some, strict=True):
+                results[index] = best
+        return list(zip(detected, results, strict=True))
+
+    with serving.admitted(client, texts) as characters:
+        return await until_disconnected(request, run())
+
+
+async def in_thread_if(condition: bool, work: Callable[[], Any]) -> Any:
+    """The result of `work`, which runs in a thread where it may take long."""
+    return await asyncio.to_thread(work) if condition else work()
+
+
+async def file_route(serving: Serving, data: bytes, suffix: str, source: str | None, target: str) -> list[ServedModel]:
+    """The models for a file; without a source its language is detected from some of its text.
+
+    Raises:
+        ApiError: there are none.
+    """
+    if source is None:
+        source = (await detect(serving, await asyncio.to_thread(sample_of, data, suffix), target)).language
+    return find_route(serving, source, target)
+
+
+async def translate_upload(
+    serving: Serving, client: Client, data: bytes, suffix: str, route: Sequence[ServedModel], glossary: Terms = ()
+) -> tuple[bytes, int]:
+    """A translated file, and the characters that were charged for it.
+
+    Raises:
+        ApiError: the file is none of its kind, the client's characters are used up, or see `Engine.submit`.
+    """
+    send = sentence_translator(Calls(serving, client, is_file=True), route, glossary)
+    total = 0
+    with serving.charged(client) as charge:
+
+        async def counted(texts: list[str], aligned: bool, nbest: int) -> list[list[Found]]:
+            nonlocal total
+            total += charge(sum(map(len, texts)))
+            return await send(texts, aligned, nbest)
+
+        return await translate_file(data, suffix, counted), total

@@ -53,9 +53,7 @@ def create_studio_app(root: str | Path, device: str = "auto", loopback: bool = T
 
 def serving_studio(serving: Serving) -> APIRouter:
     """The studio of the models of a server, an extension of `harken.serving.app.create_app`; it asks for their keys."""
-
     def check(request: Request) -> None:
-        scheme, _, key = request.headers.get("Authorization", "").partition(" ")
-        serving.client(request, key.strip() if scheme.lower() == "bearer" else None)
+        serving.caller(request)
 
     return create_studio(Library(serving.registry.folders, device=serving.settings.device), check)

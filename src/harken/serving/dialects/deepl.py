@@ -7,14 +7,16 @@ counterpart (context, formality, model_type ...) are ignored, and the header `X-
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from harken.errors import UserError
-from harken.serving.context import Serving, serving_of, until_disconnected
-from harken.serving.dialects.libretranslate import STRING, TEXT, detect_one
+from harken.serving.context import Serving, serving_of
+from harken.serving.dialects.libretranslate import STRING, TEXT
 from harken.serving.dialects.parameters import Parameters, parameters_of
 from harken.serving.errors import ApiError
 from harken.serving.fast_path import FastJSONResponse
@@ -23,7 +25,7 @@ from harken.serving.keys import Client
 from harken.serving.languages import canonical, language_name
 from harken.serving.text.documents import Document, read_html, read_text
 from harken.serving.text.markup import Rules
-from harken.serving.translating import find_route, translate_all
+from harken.serving.translating import translate_texts
 
 router = APIRouter(prefix="/v2", tags=["deepl"])
 IGNORED = ("context", "formality", "model_type", "outline_detection", "custom_instructions", "style_id")
@@ -36,22 +38,6 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         429: "Too many requests", 456: "Quota exceeded", 500: "Internal error", 503: "Try again later",
     }.items()
 }  # fmt: skip
-
-
-def caller(request: Request) -> Client:
-    """Who calls.
-
-    Raises:
-        ApiError: 403 for a key that is missing or wrong.
-    """
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    given = key.strip() if scheme.lower() in ("deepl-auth-key", "bearer") else None
-    try:
-        return serving_of(request).client(request, given)
-    except ApiError as error:
-        if error.status in (401, 403):
-            raise ApiError(403, "Authorization failed. Please supply a valid DeepL-Auth-Key.") from None
-        raise
 
 
 def _body(required: tuple[str, ...], **fields: Any) -> dict[str, Any]:
@@ -78,53 +64,38 @@ def _body(required: tuple[str, ...], **fields: Any) -> dict[str, Any]:
 )
 async def translate(request: Request) -> Response:
     """Translate a list of texts."""
-    client = caller(request)
-    serving, given = serving_of(request), await parameters_of(request)
+    serving = serving_of(request)
+    client, given = serving.caller(request), await parameters_of(request)
     texts = given.texts("text")
     if not texts:
         raise ApiError(400, "Parameter 'text' not specified.")
-    target = canonical(given.text("target_lang") or "")
-    known = {one["code"] for one in serving.languages()}
-    if target not in known:
-        raise ApiError(400, "Value for 'target_lang' not supported.")
-    wanted = given.text("source_lang")
-    if wanted and canonical(wanted) not in known:
-        raise ApiError(400, "Value for 'source_lang' not supported.")
-    characters = serving.check_texts(texts)
-    glossary = find_glossary(serving, client, given, wanted, target)
-    documents = [_document(text, given) for text in texts]
-    sources = [canonical(wanted)] * len(texts) if wanted else []
-    for text in texts if not wanted else ():
-        sources.append((await detect_one(serving, text, target))["language"])
-    if not serving.usage.add(client.name, characters, client.characters):
-        raise ApiError(456, "Quota Exceeded")
-
-    async def run() -> list[str]:
-        found = [""] * len(texts)
-        for code in dict.fromkeys(sources):
-            chosen = [index for index, other in enumerate(sources) if other == code]
-            route, terms = find_route(serving, code, target), glossary.terms if glossary else ()
-            some = [documents[index] for index in chosen]
-            for index, best in zip(
-                chosen, await translate_all(serving, client, route, some, glossary=terms), strict=True
-            ):
-                found[index] = best[0]
-        return found
-
-    try:
-        found = await until_disconnected(request, run())
-    except ApiError as error:
-        if error.status == 504:
-            raise ApiError(503, error.message, error.retry_after) from None
-        raise
-    serving.metrics.count("characters", characters)
+    source, target = languages_of(serving, given)
+    glossary = find_glossary(serving, client, given, source, target)
+    results = await translate_texts(
+        request, client, texts, reader_of(given), source, target, glossary=glossary.terms if glossary else ()
+    )
     answer = [
-        {"detected_source_language": source.upper(), "text": text, "billed_characters": len(original)}
-        for source, text, original in zip(sources, found, texts, strict=True)
+        {"detected_source_language": detected.language.upper(), "text": best[0], "billed_characters": len(text)}
+        for text, (detected, best) in zip(texts, results, strict=True)
     ]
     ignored = [name for name in IGNORED if given.values.get(name) not in (None, "", "0", 0, False)]
     headers = {"X-Harken-Ignored": ", ".join(ignored)} if ignored else None
     return FastJSONResponse({"translations": answer}, headers=headers)
+
+
+def languages_of(serving: Serving, given: Parameters) -> tuple[str | None, str]:
+    """The source, None where it is to be detected, and the target of a request.
+
+    Raises:
+        ApiError: one of them is not served.
+    """
+    source, target = given.text("source_lang"), canonical(given.text("target_lang") or "")
+    known = {language["code"] for language in serving.languages()}
+    if target not in known:
+        raise ApiError(400, "Value for 'target_lang' not supported.")
+    if source and canonical(source) not in known:
+        raise ApiError(400, "Value for 'source_lang' not supported.")
+    return canonical(source) if source else None, target
 
 
 def find_glossary(
@@ -141,33 +112,39 @@ def find_glossary(
     if source is None:
         raise ApiError(400, "Use of a glossary requires the source_lang parameter to be specified.")
     found = _find(serving, client, wanted)
-    if (canonical(found.source_lang), canonical(found.target_lang)) != (canonical(source), target):
+    if (canonical(found.source_lang), canonical(found.target_lang)) != (source, target):
         raise ApiError(400, "The glossary is for another language pair.")
     return found
 
 
-def _document(text: str, given: Parameters) -> Document:
+def reader_of(given: Parameters) -> Callable[[str], Document]:
+    """How the texts of a request are parsed.
+
+    Raises:
+        ApiError: an unknown `tag_handling`.
+    """
     handling = given.text("tag_handling")
     if handling not in (None, "", "xml", "html"):
         raise ApiError(400, "Value for 'tag_handling' not supported.")
     split = given.text("split_sentences", "1") != "0"
     if handling == "html":
-        return read_html(text, split=split)
+        return partial(read_html, split=split)
     if handling == "xml":
         tags = [
             frozenset(tag.strip().lower() for value in given.texts(name) or () for tag in value.split(","))
             for name in ("ignore_tags", "splitting_tags")
         ]
-        return read_html(text, Rules(*tags), split)
-    return read_text(text, split)
+        return partial(read_html, rules=Rules(*tags), split=split)
+    return partial(read_text, split=split)
 
 
 @router.post("/languages", include_in_schema=False)
 @router.get("/languages", responses=ERRORS)
 async def languages(request: Request) -> Response:
     """The languages that can be translated from, or with type=target into."""
-    caller(request)
-    serving, given = serving_of(request), await parameters_of(request)
+    serving = serving_of(request)
+    serving.caller(request)
+    given = await parameters_of(request)
     kind = given.text("type", "source")
     if kind not in ("source", "target"):
         raise ApiError(400, "Value for 'type' not supported.")
@@ -186,16 +163,18 @@ async def languages(request: Request) -> Response:
 @router.get("/usage", responses=ERRORS)
 async def usage(request: Request) -> dict[str, int]:
     """Characters that the key has used since the server was started."""
-    client = caller(request)
-    count = serving_of(request).usage.characters[client.name]
+    serving = serving_of(request)
+    client = serving.caller(request)
+    count = serving.usage.characters[client.name]
     return {"character_count": count, "character_limit": client.characters or NO_LIMIT}
 
 
 @router.get("/glossary-language-pairs", responses=ERRORS)
 async def glossary_pairs(request: Request) -> dict[str, Any]:
     """Language pairs that glossaries can be made for."""
-    caller(request)
-    models = serving_of(request).registry.translators()
+    serving = serving_of(request)
+    serving.caller(request)
+    models = serving.registry.translators()
     return {"supported_languages": [{"source_lang": one.source, "target_lang": one.target} for one in models]}
 
 
@@ -211,8 +190,8 @@ async def glossary_pairs(request: Request) -> dict[str, Any]:
 )
 async def create_glossary(request: Request) -> Response:
     """Store a glossary."""
-    client = caller(request)
-    serving, given = serving_of(request), await parameters_of(request)
+    serving = serving_of(request)
+    client, given = serving.caller(request), await parameters_of(request)
     values = {name: given.text(name) or "" for name in ("name", "source_lang", "target_lang", "entries")}
     for name, value in values.items():
         if not value.strip():
@@ -231,21 +210,24 @@ async def create_glossary(request: Request) -> Response:
 @router.get("/glossaries", responses=ERRORS)
 async def list_glossaries(request: Request) -> dict[str, Any]:
     """The glossaries of the caller."""
-    client = caller(request)
-    return {"glossaries": [_about(one) for one in serving_of(request).glossaries.of(client.name)]}
+    serving = serving_of(request)
+    owned = serving.glossaries.of(serving.caller(request).name)
+    return {"glossaries": [_about(glossary) for glossary in owned]}
 
 
 @router.get("/glossaries/{glossary_id}", responses=ERRORS)
 async def one_glossary(glossary_id: str, request: Request) -> dict[str, Any]:
     """What is known of a glossary."""
-    return _about(_find(serving_of(request), caller(request), glossary_id))
+    serving = serving_of(request)
+    return _about(_find(serving, serving.caller(request), glossary_id))
 
 
 @router.get("/glossaries/{glossary_id}/entries", responses=ERRORS, response_class=PlainTextResponse)
 async def glossary_entries(glossary_id: str, request: Request) -> Response:
     """The entries, tab-separated."""
-    found = _find(serving_of(request), caller(request), glossary_id)
-    lines = "\n".join(f"{source}\t{target}" for source, target in found.entries)
+    serving = serving_of(request)
+    glossary = _find(serving, serving.caller(request), glossary_id)
+    lines = "\n".join(f"{source}\t{target}" for source, target in glossary.entries)
     return PlainTextResponse(lines, media_type="text/tab-separated-values")
 
 
@@ -253,24 +235,21 @@ async def glossary_entries(glossary_id: str, request: Request) -> Response:
 async def delete_glossary(glossary_id: str, request: Request) -> Response:
     """Remove a glossary."""
     serving = serving_of(request)
-    serving.glossaries.delete(_find(serving, caller(request), glossary_id))
+    serving.glossaries.delete(_find(serving, serving.caller(request), glossary_id))
     return Response(status_code=204)
 
 
 def _find(serving: Serving, client: Client, glossary_id: str) -> Glossary:
-    found = serving.glossaries.find(client.name, glossary_id)
-    if found is None:
+    glossary = serving.glossaries.find(client.name, glossary_id)
+    if glossary is None:
         raise ApiError(404, "Invalid or missing glossary id")
-    return found
+    return glossary
 
 
-def _about(found: Glossary) -> dict[str, Any]:
+def _about(glossary: Glossary) -> dict[str, Any]:
+    names = ("glossary_id", "name", "source_lang", "target_lang", "creation_time")
     return {
-        "glossary_id": found.glossary_id,
         "ready": True,
-        "name": found.name,
-        "source_lang": found.source_lang,
-        "target_lang": found.target_lang,
-        "creation_time": found.creation_time,
-        "entry_count": len(found.entries),
+        **{name: getattr(glossary, name) for name in names},
+        "entry_count": len(glossary.entries),
     }

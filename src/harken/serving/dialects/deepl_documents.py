@@ -20,14 +20,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from harken.serving.context import Serving, serving_of
-from harken.serving.dialects.deepl import ERRORS, STRING, caller, find_glossary
-from harken.serving.dialects.libretranslate import detect_one
+from harken.serving.dialects.deepl import ERRORS, STRING, find_glossary, languages_of
 from harken.serving.dialects.parameters import parameters_of
-from harken.serving.errors import ApiError
-from harken.serving.languages import canonical
-from harken.serving.text.documents import Found
-from harken.serving.text.files import SUFFIXES, sample_of, translate_file
-from harken.serving.translating import find_route, translator
+from harken.serving.errors import ApiError, QuotaExceeded
+from harken.serving.text.files import SUFFIXES
+from harken.serving.translating import file_route, translate_upload
 
 KEPT_SECONDS = 3600
 MOST_JOBS = 100  # that are translated or wait for their download
@@ -87,8 +84,8 @@ class DocumentJob:
 @router.post("", openapi_extra=FILE_BODY)
 async def upload(request: Request) -> Response:
     """Begin to translate a document."""
-    client = caller(request)
-    serving, given = serving_of(request), await parameters_of(request)
+    serving = serving_of(request)
+    client, given = serving.caller(request), await parameters_of(request)
     file = given.file("file")
     if file is None:
         raise ApiError(400, "Invalid file data.")
@@ -98,36 +95,23 @@ async def upload(request: Request) -> Response:
         raise ApiError(400, f"Unsupported document type; send one of {', '.join(SUFFIXES)}.")
     if (given.text("output_format") or suffix[1:]).lower() != suffix[1:]:
         raise ApiError(400, "Value for 'output_format' not supported.")
-    target, wanted = canonical(given.text("target_lang") or ""), given.text("source_lang")
-    known = {one["code"] for one in serving.languages()}
-    if target not in known:
-        raise ApiError(400, "Value for 'target_lang' not supported.")
-    if wanted and canonical(wanted) not in known:
-        raise ApiError(400, "Value for 'source_lang' not supported.")
-    glossary = find_glossary(serving, client, given, wanted, target)
+    source, target = languages_of(serving, given)
+    glossary = find_glossary(serving, client, given, source, target)
     _forget_old(serving)
     if len(serving.documents) >= MOST_JOBS:
         raise ApiError(429, "Too many documents; download those that are done", 60)
     data = await file.read()
-    source = wanted or (await detect_one(serving, await asyncio.to_thread(sample_of, data, suffix), target))["language"]
-    route = find_route(serving, source, target)
+    route = await file_route(serving, data, suffix, source, target)
     number = secrets.token_hex(16).upper()
     job = DocumentJob(secrets.token_hex(32).upper(), Path(name).name, serving.folder("documents") / f"{number}{suffix}")
-    send = translator(serving, client, route, glossary.terms if glossary else (), patient=True)
-
-    async def counted(texts: list[str], aligned: bool, nbest: int) -> list[list[Found]]:
-        characters = sum(map(len, texts))
-        if not serving.usage.add(client.name, characters, client.characters):
-            raise ApiError(456, "Quota Exceeded")
-        job.characters += characters
-        return await send(texts, aligned, nbest)
 
     async def run() -> None:
         try:
-            job.path.write_bytes(await translate_file(data, suffix, counted))
-            serving.metrics.count("characters", job.characters)
+            terms = glossary.terms if glossary else ()
+            content, job.characters = await translate_upload(serving, client, data, suffix, route, terms)
+            job.path.write_bytes(content)
         except ApiError as error:
-            job.error = error.message
+            job.error = "Quota Exceeded" if isinstance(error, QuotaExceeded) else error.message
         except Exception:
             job.error = "internal error"
             raise
@@ -171,7 +155,7 @@ async def _find(document_id: str, request: Request) -> DocumentJob:
     Raises:
         ApiError: 404, also for a wrong key.
     """
-    caller(request)
+    serving_of(request).caller(request)
     key = (await parameters_of(request)).text("document_key") or ""
     job = serving_of(request).documents.get(document_id)
     if job is None or not secrets.compare_digest(job.key.encode(), key.encode("utf-8", "replace")):

@@ -53,15 +53,11 @@ def _inputs(serving: Serving, body: TextsBody) -> list[Any]:
             if not signal or not signal[0] or len({len(frame) for frame in signal}) != 1:
                 raise ApiError(400, "a signal is a list of frames with the same number of channels")
         return list(body.signals)
-    texts = [body.text] if isinstance(body.text, str) else list(body.text or [])
-    serving.check_texts(texts)
-    return texts
+    return [body.text] if isinstance(body.text, str) else list(body.text or [])
 
 
 def _texts(serving: Serving, text: str | list[str]) -> list[dict[str, Any]]:
-    texts = [text] if isinstance(text, str) else text
-    serving.check_texts(texts)
-    return [{"text": one} for one in texts]
+    return [{"text": one} for one in ([text] if isinstance(text, str) else text)]
 
 
 @router.post("/classify", tags=["native"], response_model=ResultsAnswer)
@@ -94,14 +90,13 @@ async def generate(body: GenerateBody, request: Request, client: Caller) -> Any:
     """Continuations of a prompt by a language model; or a stream of tokens."""
     serving = serving_of(request)
     model = find(serving, body.model, "language")
-    serving.check_texts([body.text])
     if body.length * body.count > 20_000:
         raise ApiError(400, "length times count is at most 20,000 tokens")
     options = body.model_dump(exclude={"text", "model", "timeout", "stream"})
     if body.stream:
         if body.count != 1:
             raise ApiError(400, "a stream has one continuation; leave count out")
-        return await server_sent(serving, model, "generate", options, {"text": body.text})
+        return await server_sent(serving, client, model, "generate", options, {"text": body.text})
     return await results_of(request, client, model, "generate", options, [{"text": body.text}], body)
 
 
@@ -127,7 +122,6 @@ async def vectors(body: VectorsBody, request: Request, client: Caller) -> Any:
 async def answer(body: AnswerBody, request: Request, client: Caller) -> Any:
     """The answer to a question about facts, with the attention of every hop."""
     serving = serving_of(request)
-    serving.check_texts([*body.facts, body.question])
     items = [{"facts": body.facts, "question": body.question}]
     return await results_of(request, client, find(serving, body.model, "answer"), "answer", {}, items, body)
 

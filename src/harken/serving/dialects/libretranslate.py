@@ -6,7 +6,6 @@ Parameters come as JSON, as a form or in the query string. Lists of texts are tr
 
 from __future__ import annotations
 
-import asyncio
 import json
 import secrets
 import time
@@ -17,14 +16,14 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, JSONResponse, Response
 
 from harken.serving.context import Serving, serving_of, until_disconnected
+from harken.serving.detection import Detected
 from harken.serving.dialects.parameters import Parameters, parameters_of
 from harken.serving.errors import ApiError
 from harken.serving.fast_path import FastJSONResponse
-from harken.serving.keys import Client
 from harken.serving.languages import canonical
 from harken.serving.text.documents import read_html, read_text
-from harken.serving.text.files import SUFFIXES, sample_of, translate_file
-from harken.serving.translating import find_route, translate_all, translator
+from harken.serving.text.files import SUFFIXES
+from harken.serving.translating import file_route, find_route, translate_texts, translate_upload
 
 MAX_ALTERNATIVES = 8
 KEPT_SECONDS = 3600  # that translated files can be downloaded
@@ -48,21 +47,6 @@ TEXT = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "strin
 STRING = {"type": "string"}
 
 
-def caller(serving: Serving, request: Request, given: Parameters) -> Client:
-    """Who calls, by `api_key`; a missing key is 400 here, as LibreTranslate has it."""
-    try:
-        return serving.client(request, given.text("api_key") or _bearer(request))
-    except ApiError as error:
-        if error.status == 401:
-            raise ApiError(400, "Please contact the server operator to get an API key") from None
-        raise ApiError(403, "Invalid API key") if error.status == 403 else error from None
-
-
-def _bearer(request: Request) -> str | None:
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    return key.strip() or None if scheme.lower() == "bearer" else None
-
-
 @router.post(
     "/translate",
     openapi_extra=described(
@@ -78,7 +62,7 @@ def _bearer(request: Request) -> str | None:
 async def translate(request: Request) -> Response:
     """Translate a text, or a list of texts."""
     serving, given = serving_of(request), await parameters_of(request)
-    client = caller(serving, request, given)
+    client = serving.caller(request, given.text("api_key"))
     texts = given.texts("q")
     if not texts or (not given.is_list("q") and not texts[0]):
         raise ApiError(400, "Invalid request: missing q parameter")
@@ -87,32 +71,24 @@ async def translate(request: Request) -> Response:
     if form not in ("text", "html"):
         raise ApiError(400, f"{form} format is not supported")
     count = given.number("alternatives", 0, MAX_ALTERNATIVES)
-    characters = serving.check_texts(texts)
-    detected = [await detect_one(serving, text, target) for text in texts] if source == "auto" else []
-    documents = [read_html(text) if form == "html" else read_text(text) for text in texts]
-    more = 0 if form == "html" else count
-
-    async def run() -> list[list[str]]:
-        found: list[list[str]] = [[] for _ in texts]
-        codes = [one["language"] for one in detected] or [source] * len(texts)
-        for code in dict.fromkeys(codes):
-            chosen = [index for index, other in enumerate(codes) if other == code]
-            route = _route(serving, code, target)
-            some = await translate_all(serving, client, route, [documents[index] for index in chosen], more)
-            for index, best in zip(chosen, some, strict=True):
-                found[index] = best
-        return found
-
-    found = await until_disconnected(request, run())
-    serving.metrics.count("characters", characters)
+    if source != "auto":
+        _check_route(serving, source, target)
+    results = await translate_texts(
+        request,
+        client,
+        texts,
+        read_html if form == "html" else read_text,
+        None if source == "auto" else source,
+        target,
+        alternatives=0 if form == "html" else count,
+    )
     is_list = given.is_list("q")
-    answer: dict[str, Any] = {"translatedText": [best[0] for best in found] if is_list else found[0][0]}
+    values: dict[str, list[Any]] = {"translatedText": [best[0] for _, best in results]}
     if source == "auto":
-        answer["detectedLanguage"] = detected if is_list else detected[0]
+        values["detectedLanguage"] = [_as_json(detected) for detected, _ in results]
     if count:
-        others = [best[1:] for best in found]
-        answer["alternatives"] = others if is_list else others[0]
-    return FastJSONResponse(answer)
+        values["alternatives"] = [best[1:] for _, best in results]
+    return FastJSONResponse(values if is_list else {name: value[0] for name, value in values.items()})
 
 
 def _languages(given: Parameters) -> tuple[str, str]:
@@ -124,43 +100,32 @@ def _languages(given: Parameters) -> tuple[str, str]:
     return canonical(source), canonical(target)
 
 
-def _route(serving: Serving, source: str, target: str) -> Any:
-    known = {one["code"] for one in serving.languages()}
+def _check_route(serving: Serving, source: str, target: str) -> None:
+    known = {language["code"] for language in serving.languages()}
     for code in (source, target):
         if code not in known:
             raise ApiError(400, f"{code[:20]} is not supported")
     try:
-        return find_route(serving, source, target)
+        find_route(serving, source, target)
     except ApiError:
         raise ApiError(400, f"{target} is not available as a target language from {source}") from None
 
 
-async def detect_one(serving: Serving, text: str, target: str | None = None) -> dict[str, Any]:
-    """The language of a text, of those that can be translated into the target."""
-    among = (
-        None
-        if target is None
-        else [*(c for c in serving.registry.sources() if target in serving.registry.targets(c)), target]
-    )
-    detector = await serving.detector()
-    found = detector.detect(text, among) or detector.detect(text)
-    if not found:
-        raise ApiError(400, "the language of the text cannot be detected; name it")
-    return {"confidence": found[0].confidence, "language": found[0].language}
+def _as_json(detected: Detected) -> dict[str, Any]:
+    return {"confidence": detected.confidence, "language": detected.language}
 
 
 @router.post("/detect", openapi_extra=described(("q",), q=STRING, api_key=STRING))
 async def detect(request: Request) -> Response:
     """The languages that a text may be in."""
     serving, given = serving_of(request), await parameters_of(request)
-    caller(serving, request, given)
+    serving.caller(request, given.text("api_key"))
     text = given.text("q")
     if not text:
         raise ApiError(400, "Invalid request: missing q parameter")
     serving.check_texts([text])
-    found = (await serving.detector()).detect(text)
-    answer = [{"confidence": one.confidence, "language": one.language} for one in found if one.confidence >= 1]
-    return JSONResponse(answer)
+    detector = await serving.detector()
+    return JSONResponse([_as_json(detected) for detected in detector.detect(text) if detected.confidence >= 1])
 
 
 @router.get("/languages")
@@ -217,7 +182,7 @@ async def frontend_settings(request: Request) -> dict[str, Any]:
 async def translate_whole_file(request: Request) -> Response:
     """Translate a file; the answer says where the result can be downloaded for an hour."""
     serving, given = serving_of(request), await parameters_of(request)
-    client = caller(serving, request, given)
+    client = serving.caller(request, given.text("api_key"))
     upload = given.file("file")
     if upload is None or not upload.filename:
         raise ApiError(400, "Invalid request: missing file parameter")
@@ -226,12 +191,11 @@ async def translate_whole_file(request: Request) -> Response:
         raise ApiError(400, "Invalid request: file format not supported")
     source, target = _languages(given)
     data = await upload.read()
-
-    if source == "auto":
-        sample = await asyncio.to_thread(sample_of, data, suffix)
-        source = (await detect_one(serving, sample, target))["language"]
-    function = translator(serving, client, _route(serving, source, target), patient=True)
-    result = await until_disconnected(request, translate_file(data, suffix, function))
+    if source != "auto":
+        _check_route(serving, source, target)
+    route = await file_route(serving, data, suffix, None if source == "auto" else source, target)
+    work = translate_upload(serving, client, data, suffix, route)
+    result, _ = await until_disconnected(request, work)
     folder = serving.folder("files")
     _delete_old(folder)
     stem = "".join(c for c in Path(upload.filename).stem if c.isalnum() or c in "-_")[:60] or "file"
@@ -262,7 +226,7 @@ async def download_file(name: str, request: Request) -> Response:
 async def suggest(request: Request) -> Response:
     """A better translation; kept where the server was started with a file for them."""
     serving, given = serving_of(request), await parameters_of(request)
-    caller(serving, request, given)
+    serving.caller(request, given.text("api_key"))
     path = serving.settings.suggestions
     if path is None:
         raise ApiError(403, "Suggestions are disabled on this server.")

@@ -6,7 +6,6 @@ Every answer is {"model": name, "results": [...]}, one result for each text. Err
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any
 
@@ -15,7 +14,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ValidationError
 
 from harken.errors import UserError
-from harken.serving.context import Serving, serving_of, until_disconnected
+from harken.serving.context import Serving, serving_of, texts_in, until_disconnected
 from harken.serving.dialects.schemas import (
     SEARCH_KEYS,
     AlternativesBody,
@@ -30,7 +29,7 @@ from harken.serving.fast_path import FastJSONResponse
 from harken.serving.keys import Client
 from harken.serving.languages import canonical
 from harken.serving.registry import ServedModel
-from harken.serving.translating import find_route, terms_in
+from harken.serving.translating import Calls, find_route, terms_in
 
 
 class ErrorAnswer(BaseModel):
@@ -57,9 +56,8 @@ router = APIRouter(prefix="/v1", responses=ERRORS)
 
 
 async def caller(request: Request) -> Client:  # async, as FastAPI runs other dependencies in a thread
-    """Who calls, by `Authorization: Bearer KEY`."""
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    return serving_of(request).client(request, key.strip() if scheme.lower() == "bearer" else None)
+    """Who calls."""
+    return serving_of(request).caller(request)
 
 
 Caller = Annotated[Client, Depends(caller)]
@@ -89,7 +87,6 @@ async def translate(body: TranslateBody, request: Request, client: Caller) -> An
     serving = serving_of(request)
     route = route_of(serving, body)
     texts = [body.text] if isinstance(body.text, str) else body.text
-    serving.check_texts(texts)
     options: dict[str, Any] = {"nbest": body.nbest, "search": search_of(body)}
     options |= {name: True for name in ("attention", "alignment", "tokens") if getattr(body, name)}
     if body.masked_heads:
@@ -98,33 +95,18 @@ async def translate(body: TranslateBody, request: Request, client: Caller) -> An
         if len(texts) != 1 or len(route) != 1 or body.masked_heads:
             raise ApiError(400, "a stream has one text, one model and no masked heads; leave out stream")
         items = _constrained(texts, body)
-        return await server_sent(serving, route[0], "translate", {"search": options["search"]}, items[0])
-    work = _along(serving, client, route, texts, options, body)
-    return FastJSONResponse({"model": route[-1].name, "results": await until_disconnected(request, work)})
-
-
-async def _along(
-    serving: Serving, client: Client, route: list[ServedModel], texts: list[str], options: dict[str, Any], body: Any
-) -> list[Any]:
-    """Results of the last model of a route; with several models each has `pivots`, the texts between them."""
-    pivots: list[list[str]] = []
-    ends_at = time.monotonic() + min(body.timeout or serving.settings.timeout, serving.settings.timeout)
-    for model in route[:-1]:
-        plain = {"nbest": 1, "search": options["search"], "constrained": False}
-        items = [{"text": text} for text in (pivots[-1] if pivots else texts)]
-        left, whole = max(0.1, ends_at - time.monotonic()), bool(body.sample)
-        found = await serving.call(client, model, "translate", plain, items, whole, left, bool(pivots))
-        pivots.append([one["hypotheses"][0]["text"] if one["hypotheses"] else "" for one in found])
-    items = _constrained(pivots[-1] if pivots else texts, body)
-    options["constrained"] = any(len(item) > 1 for item in items)
-    left = max(0.1, ends_at - time.monotonic()) if pivots else body.timeout
-    results = await serving.call(client, route[-1], "translate", options, items, bool(body.sample), left, bool(pivots))
-    if not pivots:
-        return results
-    return [
-        {**one, "source": text, "pivots": list(between)}
-        for one, text, *between in zip(results, texts, *pivots, strict=True)
-    ]
+        return await server_sent(serving, client, route[0], "translate", {"search": options["search"]}, items[0])
+    calls = Calls(serving, client, body.timeout, whole=bool(body.sample))
+    with serving.admitted(client, texts):
+        work = calls.along(route, texts, options, lambda texts: _constrained(texts, body), {})
+        *hops, results = await until_disconnected(request, work)
+    if hops:
+        pivots = [[result["hypotheses"][0]["text"] if result["hypotheses"] else "" for result in hop] for hop in hops]
+        results = [
+            {**result, "source": text, "pivots": list(between)}
+            for result, text, *between in zip(results, texts, *pivots, strict=True)
+        ]
+    return FastJSONResponse({"model": route[-1].name, "results": results})
 
 
 async def translate_directly(request: Request) -> Response | None:
@@ -139,7 +121,7 @@ async def translate_directly(request: Request) -> Response | None:
     return found
 
 
-def _constrained(texts: list[str], body: Any) -> list[dict[str, Any]]:
+def _constrained(texts: Sequence[str], body: Any) -> list[dict[str, Any]]:
     """The items of texts, with what their translations must begin with or contain."""
     items: list[dict[str, Any]] = [{"text": text} for text in texts]
     prefixes = body.prefix
@@ -202,25 +184,30 @@ async def results_of(
     body: Any,
     whole: bool = False,
 ) -> JSONResponse:
-    """Run an operation and answer; cancelled where the client leaves."""
+    """Admit a request, run its operation and answer; cancelled where the client leaves.
+
+    Raises:
+        ApiError: the request is too large, the client's characters are used up, or see `Engine.submit`.
+    """
     serving = serving_of(request)
-    work = serving.call(client, model, operation, options, items, whole, body.timeout)
-    return FastJSONResponse({"model": model.name, "results": await until_disconnected(request, work)})
+    if len(items) > serving.settings.max_texts:
+        raise ApiError(400, f"send at most {serving.settings.max_texts:,} examples at a time")
+    with serving.admitted(client, [text for item in items for text in texts_in(item)]):
+        work = serving.call(client, model, operation, options, items, whole, body.timeout)
+        results = await until_disconnected(request, work)
+    return FastJSONResponse({"model": model.name, "results": results})
 
 
 async def server_sent(
-    serving: Serving, model: ServedModel, operation: str, options: dict[str, Any], item: dict[str, Any]
+    serving: Serving, client: Client, model: ServedModel, operation: str, options: dict[str, Any], item: dict[str, Any]
 ) -> StreamingResponse:
     """Events as `data: {...}` lines; the last is `event: done`, or `event: error`.
 
-    The first event is awaited before the answer begins, so that a bad request gets its status.
+    The first event is awaited before the answer begins, so that a bad request gets its status and is not charged.
     """
     events = serving.events(model, operation, options, item)
-    first: dict[str, Any] | None = None
-    try:
-        first = await anext(events)
-    except StopAsyncIteration:
-        first = None
+    with serving.admitted(client, texts_in(item)):
+        first: dict[str, Any] | None = await anext(events, None)
 
     async def written() -> AsyncIterator[str]:
         whole = ""
@@ -244,7 +231,6 @@ async def attention(body: AttentionBody, request: Request, client: Caller) -> An
     """The attention of any layer and head over pieces; of classifiers and regressors the weights over words."""
     serving = serving_of(request)
     model = _any_model(serving, body.model, "attention")
-    serving.check_texts([body.text, body.target or ""])
     options = {"kind": body.kind, "layer": body.layer, "head": body.head, "search": search_of(body)}
     return await results_of(
         request, client, model, "attention", options, [{"text": body.text, "target": body.target}], body
@@ -255,7 +241,6 @@ async def attention(body: AttentionBody, request: Request, client: Caller) -> An
 async def beam(body: BeamBody, request: Request, client: Caller) -> Any:
     """The tree of the beam search, each hypothesis with the terms of its score, and why the best one won."""
     serving = serving_of(request)
-    serving.check_texts([body.text])
     items = _constrained([body.text], body)
     return await results_of(
         request, client, translator(serving, body), "beam", {"search": search_of(body)}, items, body
@@ -266,7 +251,6 @@ async def beam(body: BeamBody, request: Request, client: Caller) -> Any:
 async def alternatives(body: AlternativesBody, request: Request, client: Caller) -> Any:
     """Translations that share a beginning and go on with different tokens, the most probable first."""
     serving = serving_of(request)
-    serving.check_texts([body.text, body.prefix])
     options = {"count": body.count, "search": search_of(body)}
     items = [{"text": body.text, "prefix": body.prefix}]
     return await results_of(request, client, translator(serving, body), "alternatives", options, items, body)
@@ -287,7 +271,6 @@ async def score(body: ScoreBody, request: Request, client: Caller) -> Any:
     serving = serving_of(request)
     model = _any_model(serving, body.model, "score")
     texts, targets = ([one] if isinstance(one, str) else one for one in (body.text, body.target or []))
-    serving.check_texts([*texts, *targets])
     if model.task == "translate" and len(targets) != len(texts):
         raise ApiError(400, f"there are {len(targets)} targets for {len(texts)} texts; give one for each")
     if model.task == "translate":
