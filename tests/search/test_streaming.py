@@ -10,7 +10,7 @@ from step_models import TinyRecurrent
 
 from harken.data.tokenizers.tokens import EOS
 from harken.search.beam import beam_search
-from harken.search.independent import independent_search
+from harken.search.greedy import independent_search
 from harken.search.ranking import Ranking
 from harken.search.streaming import CertainPrefix
 from harken.search.tree import BeamRecorder, beam_tree, terms_of

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harken.search.beam import beam_search
     from harken.search.contract import State, StepModel
+    from harken.search.greedy import greedy_search
     from harken.search.hypotheses import Hypothesis
-    from harken.search.independent import greedy_search
     from harken.search.sampling import sample
 
 __all__ = ["Hypothesis", "State", "StepModel", "beam_search", "greedy_search", "sample"]
@@ -22,7 +22,7 @@ _MODULES = {
     "State": "harken.search.contract",
     "StepModel": "harken.search.contract",
     "beam_search": "harken.search.beam",
-    "greedy_search": "harken.search.independent",
+    "greedy_search": "harken.search.greedy",
     "sample": "harken.search.sampling",
 }
 

@@ -57,9 +57,9 @@ class BeamStep:
     length: int
     prefixes: Prefixes
     alive: Tensor  # (R,) which row of the result each row of the batch is
-    nodes: Tensor  # (R, K) where each live prefix ends
-    scores: Tensor  # (R, K)
-    kept: BestHypotheses
+    nodes: Tensor  # (R, beam) where each live prefix ends
+    scores: Tensor  # (R, beam)
+    best: BestHypotheses
     done: Tensor  # (R,)
 
 
@@ -112,26 +112,26 @@ def beam_search(
         return []
     device = device_of(model, device, max_lengths)
     search = _Beam(model, state, rules, ranking, beam, groups, diversity, limits(max_lengths, rows, device), visible)
-    search.kept = BestHypotheses.empty(rows, nbest, device)
+    search.best = BestHypotheses.empty(rows, nbest, device)
     bonus = sum(rule.bonus for rule in rules)
     results: list[tuple[Tensor, BestHypotheses]] = []
     while True:
         search.step()
-        kept, length = search.kept, search.length
+        best, length = search.best, search.length
         done = search.limit <= length
         if stopping == "first":
-            done = done | (kept.normalised[:, 0] >= ranking(search.best_live(), length))
-        done = done | (kept.normalised[:, -1] >= ranking.bound(search.best_live(), length, search.limit, bonus))
+            done = done | (best.normalised[:, 0] >= ranking(search.best_live(), length))
+        done = done | (best.normalised[:, -1] >= ranking.bound(search.best_live(), length, search.limit, bonus))
         if stopping == "count":
             done = done | (search.count >= beam * patience)
         stop = should_stop is not None and should_stop()
         done = torch.ones_like(done) if stop else done | search.done
         if observe is not None:
-            observe(BeamStep(length, search.prefixes, search.alive, search.nodes, search.scores, kept, done))
+            observe(BeamStep(length, search.prefixes, search.alive, search.nodes, search.scores, best, done))
         live = 0 if stop else int((~done).sum())  # synchronises with the device
         if live < search.live:
             fresh = done & ~search.done
-            results.append((search.alive[fresh], kept.rows(fresh).fill_from(search.cut_off(nbest).rows(fresh))))
+            results.append((search.alive[fresh], best.rows(fresh).fill_from(search.cut_off(nbest).rows(fresh))))
         search.done, search.live = done, live
         if live == 0:
             return search.prefixes.hypotheses(results, rows)
@@ -139,9 +139,9 @@ def beam_search(
 
 
 class _Beam:
-    """The live hypotheses of all rows, best first; R rows with K = beam hypotheses each."""
+    """The live hypotheses of all rows, best first; R rows with `beam` hypotheses each."""
 
-    kept: BestHypotheses
+    best: BestHypotheses
 
     def __init__(
         self,
@@ -160,12 +160,12 @@ class _Beam:
         self.constraints = next((rule for rule in rules if isinstance(rule, Constraints)), None)
         self.limit, self.visible, rows, device = limit, visible, len(limit), limit.device
         self.alive = torch.arange(rows, device=device)  # which row of the result each row of the batch is
-        self.tokens = torch.full((rows,), BOS, device=device)  # (R * K,), of one hypothesis a row at first
-        self.scores = torch.zeros(rows, 1, device=device)  # (R, K)
-        self.nodes = torch.full((rows, 1), ROOT, device=device)  # (R, K) where each live prefix ends
-        self.parents = torch.zeros(rows, beam, dtype=torch.long, device=device)  # (R, K) of the last step
-        self.history = torch.empty(rows, 0, dtype=torch.long, device=device)  # (R * K, t), for rules
-        self.coverage: Tensor | None = None  # (R * K, S) sums of attention weights
+        self.tokens = torch.full((rows,), BOS, device=device)  # (R * beam,), of one hypothesis a row at first
+        self.scores = torch.zeros(rows, 1, device=device)  # (R, beam)
+        self.nodes = torch.full((rows, 1), ROOT, device=device)  # (R, beam) where each live prefix ends
+        self.parents = torch.zeros(rows, beam, dtype=torch.long, device=device)  # (R, beam) of the last step
+        self.history = torch.empty(rows, 0, dtype=torch.long, device=device)  # (R * beam, t), for rules
+        self.coverage: Tensor | None = None  # (R * beam, S) sums of attention weights
         self.count = torch.zeros(rows, dtype=torch.long, device=device)  # hypotheses that have finished
         self.done = torch.zeros(rows, dtype=torch.bool, device=device)
         self.live, self.length, self.prefixes = rows, 0, Prefixes()
@@ -183,8 +183,8 @@ class _Beam:
         size = self.beam // self.groups
         chosen: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
         for group in range(self.groups):
-            mine = slice(0, 1) if width == 1 else slice(group * size, (group + 1) * size)
-            offers = self._offers([part[:, mine] for part in offered], mine, size, [ids for _, _, ids, _ in chosen])
+            own = slice(0, 1) if width == 1 else slice(group * size, (group + 1) * size)
+            offers = self._offers([part[:, own] for part in offered], own, size, [ids for _, _, ids, _ in chosen])
             chosen.append(self._survivors(*offers, size, cover))
         parents, scores, ids, raw = (
             chosen[0] if self.groups == 1 else (torch.cat(part, 1) for part in zip(*chosen, strict=True))
@@ -218,7 +218,7 @@ class _Beam:
         return best.select(torch.arange(nbest, device=self.scores.device).expand(len(self.scores), -1))
 
     def _history(self) -> Tensor:
-        """(R * K, t - 1): the tokens of the live hypotheses before the last."""
+        """(R * beam, t - 1): the tokens of the live hypotheses before the last."""
         width = self.beam if self.length > 1 else 1
         rows = torch.arange(len(self.scores), device=self.scores.device)[:, None] * width
         return self.history[(self.parents + rows).flatten()]
@@ -229,82 +229,84 @@ class _Beam:
         if compact:
             self._keep(self.done.logical_not().nonzero()[:, 0], width)
         rows = len(self.done)
-        flat = (self.parents + torch.arange(rows, device=self.done.device)[:, None] * width).flatten()  # (R * K,)
+        flat = (self.parents + torch.arange(rows, device=self.done.device)[:, None] * width).flatten()  # (R * beam,)
         if self.rules:
             self.history = torch.cat((self.history[flat], self.tokens.view(-1, 1)), 1)
         if self.coverage is not None:
             self.coverage = self.coverage[flat]
-        for one in (self.state, *self.rules):
+        for part in (self.state, *self.rules):
             if width < self.beam:
-                one.expand_(self.beam)
+                part.expand_(self.beam)
             elif self.beam > 1:
-                one.reorder_(flat)
+                part.reorder_(flat)
         self.tokens = self.tokens.flatten()
 
-    def _keep(self, kept: Tensor, width: int) -> None:
+    def _keep(self, sources: Tensor, width: int) -> None:
         for name in ("alive", "limit", "count", "done", "scores", "nodes", "tokens", "parents"):
-            setattr(self, name, getattr(self, name)[kept])
-        self.kept = self.kept.rows(kept)
-        rows = (kept[:, None] * width + torch.arange(width, device=kept.device)).flatten()
-        self.visible = None if self.visible is None else self.visible[kept]
+            setattr(self, name, getattr(self, name)[sources])
+        self.best = self.best.rows(sources)
+        rows = (sources[:, None] * width + torch.arange(width, device=sources.device)).flatten()
+        self.visible = None if self.visible is None else self.visible[sources]
         self.coverage = None if self.coverage is None else self.coverage[rows]
         self.history = self.history[rows] if self.rules else self.history
-        for one in (self.state, *self.rules):
-            one.keep_(kept)
+        for part in (self.state, *self.rules):
+            part.keep_(sources)
 
     def _offers(
-        self, offered: list[Tensor], mine: slice, size: int, earlier: list[Tensor]
+        self, offered: list[Tensor], group: slice, size: int, earlier: list[Tensor]
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The 2 * size best continuations of the hypotheses `mine`, all (R, C): scores, parents, ids, raw scores.
+        """The 2 * size best continuations of the hypotheses `group`, all (R, C): scores, parents, ids, raw scores.
 
         Raw scores are the model's log-probabilities of the last token alone. `earlier` ids were chosen by other groups.
         """
         (table, model), rows, live = offered, len(self.scores), offered[0].shape[1]
-        wanted = table
+        preferred = table
         if earlier and self.diversity:
             times = torch.zeros_like(table[:, 0]).scatter_add(
                 1, torch.cat(earlier, 1), torch.ones_like(torch.cat(earlier, 1), dtype=table.dtype)
             )
-            wanted = table - self.diversity * times[:, None]
-        values, ids = continuations(wanted.flatten(0, 1), 2 * size)  # (R * live, C)
+            preferred = table - self.diversity * times[:, None]
+        values, ids = continuations(preferred.flatten(0, 1), 2 * size)  # (R * live, C)
         if self.constraints is not None:
-            values, ids = self._with_required(wanted.flatten(0, 1), values, ids, mine)
+            values, ids = self._with_required(preferred.flatten(0, 1), values, ids, group)
         choices = values.shape[1]
         values, ids = values.view(rows, live, choices), ids.view(rows, live, choices)
-        gains = values if wanted is table else table.gather(2, ids)
+        gains = values if preferred is table else table.gather(2, ids)
         if self.rules:
             raw = model.gather(2, ids)
         else:  # rounding must not raise a score as a hypothesis grows
             raw = gains.clamp(max=0.0)
-            values, gains = (raw, raw) if wanted is table else (values, raw)
-        before = self.scores[:, mine, None]
+            values, gains = (raw, raw) if preferred is table else (values, raw)
+        before = self.scores[:, group, None]
         offers = (before + values).flatten(1)
         if self.constraints is None:
             offers, order = ranked(offers)
             offers, order = offers[:, : 2 * size], order[:, : 2 * size]
         else:
-            order = share_by_bank(offers, self._banks(ids, mine))[:, : 2 * size]
+            order = share_by_bank(offers, self._banks(ids, group))[:, : 2 * size]
             offers = offers.gather(1, order)
         if gains is not values:
             offers = (before + gains).flatten(1).gather(1, order)
         ids, raw = ids.flatten(1).gather(1, order), raw.flatten(1).gather(1, order)
-        return offers, order // choices + mine.start, ids, raw
+        return offers, order // choices + group.start, ids, raw
 
-    def _with_required(self, table: Tensor, values: Tensor, ids: Tensor, mine: slice) -> tuple[Tensor, Tensor]:
+    def _with_required(self, table: Tensor, values: Tensor, ids: Tensor, group: slice) -> tuple[Tensor, Tensor]:
         """Further candidates: the tokens that constraints ask for, where they are not among the best already."""
         assert self.constraints is not None
         rows, width = self.scores.shape
-        wanted = self.constraints.required(self._so_far(width)).view(rows, width, -1)[:, mine].flatten(0, 1)  # (R', A)
-        found = table.gather(1, wanted)
-        same = wanted[:, :, None] == torch.cat((ids, wanted), 1)[:, None]  # (R', A, C + A)
-        known = same.tril(ids.shape[1] - 1).any(2) | (wanted == PAD)
-        return torch.cat((values, found.masked_fill(known, NEG_INF)), 1), torch.cat((ids, wanted), 1)
+        required = (
+            self.constraints.required(self._so_far(width)).view(rows, width, -1)[:, group].flatten(0, 1)
+        )  # (R', A)
+        scores = table.gather(1, required)
+        same = required[:, :, None] == torch.cat((ids, required), 1)[:, None]  # (R', A, C + A)
+        known = same.tril(ids.shape[1] - 1).any(2) | (required == PAD)
+        return torch.cat((values, scores.masked_fill(known, NEG_INF)), 1), torch.cat((ids, required), 1)
 
-    def _banks(self, ids: Tensor, mine: slice) -> Tensor:
+    def _banks(self, ids: Tensor, group: slice) -> Tensor:
         """(R, live * C): how many constraint tokens each candidate has met."""
         assert self.constraints is not None
         (rows, live, choices), width = ids.shape, self.scores.shape[1]
-        history = self.history.view(rows, width, -1)[:, mine, None].expand(-1, -1, choices, -1)  # (R, live, C, t)
+        history = self.history.view(rows, width, -1)[:, group, None].expand(-1, -1, choices, -1)  # (R, live, C, t)
         tokens = torch.cat((history, ids[..., None]), 3).flatten(0, 2)
         source = self.alive.repeat_interleave(live * choices)
         return self.constraints.progress(tokens, source)[1].view(rows, -1)
@@ -315,7 +317,7 @@ class _Beam:
     def _survivors(
         self, offers: Tensor, parents: Tensor, ids: Tensor, raw: Tensor, size: int, cover: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Finished hypotheses go to `kept`; of the others the best `size`: parents, scores, ids, raw scores."""
+        """Finished hypotheses go to `best`; of the others the best `size`: parents, scores, ids, raw scores."""
         ended = ids == EOS
         few = slice(0, size)  # an EOS that ranks below the beam would not have survived either
         closed = offers[:, few].masked_fill(~ended[:, few] | self.done[:, None], NEG_INF)
@@ -324,17 +326,17 @@ class _Beam:
         nodes = self.nodes.gather(1, here)
         self.count = self.count + (closed > NEG_INF).sum(1)
         if self.groups > 1:  # other groups may have finished the same hypothesis
-            known = self.kept.finished & (self.kept.normalised > NEG_INF)
+            known = self.best.finished & (self.best.normalised > NEG_INF)
             closed = closed.masked_fill(
-                ((nodes[:, :, None] == self.kept.nodes[:, None]) & known[:, None]).any(2), NEG_INF
+                ((nodes[:, :, None] == self.best.nodes[:, None]) & known[:, None]).any(2), NEG_INF
             )
-        self.kept = self.kept.merge(candidates(self.ranking, closed, raw[:, few], nodes, self.length, covered))
+        self.best = self.best.merge(candidates(self.ranking, closed, raw[:, few], nodes, self.length, covered))
         left = torch.sort(ended.to(torch.uint8), dim=1, stable=True).indices[:, :size]  # first those without EOS
-        found = [part.gather(1, left) for part in (parents, offers.masked_fill(ended, NEG_INF), ids, raw)]
+        survivors = [part.gather(1, left) for part in (parents, offers.masked_fill(ended, NEG_INF), ids, raw)]
         if (missing := size - left.shape[1]) > 0:  # fewer continuations than the beam is wide
             empty = (0, NEG_INF, PAD, 0.0)
-            found = [F.pad(part, (0, missing), value=value) for part, value in zip(found, empty, strict=True)]
-        return found[0], found[1], found[2], found[3]
+            survivors = [F.pad(part, (0, missing), value=value) for part, value in zip(survivors, empty, strict=True)]
+        return survivors[0], survivors[1], survivors[2], survivors[3]
 
     def _cover(self, rows: int, width: int) -> Tensor | None:
         """Add the attention of this step to the coverage; the coverage term (R, width) of each live hypothesis."""
@@ -354,7 +356,7 @@ class _Beam:
 
 
 def first_equal(*keys: Tensor) -> Tensor:
-    """Of each entry of a row the first one with equal keys: keys (R, K) each -> indices (R, K).
+    """Of each entry of a row the first one with equal keys: keys (R, beam) each -> indices (R, beam).
 
     >>> first_equal(torch.tensor([[4, 5, 4]]), torch.tensor([[1, 1, 1]])).tolist()
     [[0, 1, 0]]

@@ -76,8 +76,8 @@ class SearchOptions(BaseModel):
             return type(self).model_validate({**self.model_dump(), **changes})
         except ValidationError as problem:
             first = problem.errors()[0]
-            place = "".join(f"search.{part}: " for part in first["loc"][:1])
-            raise UserError(f"{place}{first['msg'].removeprefix('Value error, ')}") from None
+            key = "".join(f"search.{part}: " for part in first["loc"][:1])
+            raise UserError(f"{key}{first['msg'].removeprefix('Value error, ')}") from None
 
 
 class SearchConfig(SearchOptions):

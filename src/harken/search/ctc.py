@@ -12,7 +12,7 @@ and at the end also by the language model's probability that the text ends here.
 prefixes the search is exact (Hannun et al., 2014, "First-Pass Large Vocabulary Continuous Speech Recognition using
 Bi-Directional Recurrent DNNs").
 
-Alignment (Viterbi, 1967) is the recursion of `harken.nn.ctc` with the maximum in state of the sum, then traced back:
+Alignment (Viterbi, 1967) is the recursion of `harken.nn.ctc` with a maximum in place of the sum, then traced back:
 
     delta_t(s) = max(delta_{t-1}(s), delta_{t-1}(s-1), delta_{t-1}(s-2)) + log p_t(l'_s)
 
@@ -97,13 +97,13 @@ def prefix_search(
     """
     language = language if weight != 0.0 else None
     lowest = log(prune) if prune > 0 else -inf
-    prior: dict[Prefix, float] = {(): 0.0}  # weight log p_lm + bonus |prefix|, of every prefix seen
-    kept: dict[Prefix, tuple[float, float]] = {(): (0.0, -inf)}  # ends in blank, ends in its last symbol
+    prior: dict[Prefix, float] = {(): 0.0}  # weight log p_lm + bonus |prefix|, of every prefix so far
+    sums: dict[Prefix, tuple[float, float]] = {(): (0.0, -inf)}  # ends in blank, ends in its last symbol
     for frame in log_probs:
         log_p = frame.tolist()
         symbols = [symbol for symbol in range(1, len(log_p)) if log_p[symbol] >= lowest]
         extended: dict[Prefix, tuple[float, float]] = {}
-        for prefix, (blank, symbol_last) in kept.items():
+        for prefix, (blank, symbol_last) in sums.items():
             both = log_add(blank, symbol_last)
             stay = symbol_last + log_p[prefix[-1]] if prefix else -inf
             _add(extended, prefix, both + log_p[BLANK], stay)
@@ -118,13 +118,13 @@ def prefix_search(
                     prior[longer] = prior[prefix] + added + bonus
                 _add(extended, longer, -inf, mass + log_p[symbol])
         ranked = sorted(extended.items(), key=lambda item: -(log_add(*item[1]) + prior[item[0]]))
-        kept = dict(ranked[:beam])
-    found = []
-    for prefix, sums in kept.items():
-        total = log_add(*sums)
+        sums = dict(ranked[:beam])
+    hypotheses = []
+    for prefix, ends in sums.items():
+        total = log_add(*ends)
         ended = weight * language.log_end(prefix) if language else 0.0
-        found.append(CtcHypothesis(prefix, total + prior[prefix] + ended, total))
-    return sorted(found, key=lambda one: -one.score)[:nbest]
+        hypotheses.append(CtcHypothesis(prefix, total + prior[prefix] + ended, total))
+    return sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[:nbest]
 
 
 def _add(sums: dict[Prefix, tuple[float, float]], prefix: Prefix, blank: float, symbol_last: float) -> None:
@@ -132,11 +132,10 @@ def _add(sums: dict[Prefix, tuple[float, float]], prefix: Prefix, blank: float, 
     sums[prefix] = (blank, symbol_last) if old is None else (log_add(old[0], blank), log_add(old[1], symbol_last))
 
 
-def log_add(one: float, other: float) -> float:
+def log_add(first: float, second: float) -> float:
     """log(e^one + e^other)."""
-    if one < other:
-        one, other = other, one
-    return one if other == -inf else one + log1p(exp(other - one))
+    low, high = sorted((first, second))
+    return high if low == -inf else high + log1p(exp(low - high))
 
 
 class Span(NamedTuple):

@@ -31,15 +31,15 @@ class EnsembleState:
         return all(state.need_weights for state in self.states)
 
     @need_weights.setter
-    def need_weights(self, wanted: bool) -> None:
+    def need_weights(self, value: bool) -> None:
         for state in self.states:
-            state.need_weights = wanted
+            state.need_weights = value
 
     @property
     def attention(self) -> Tensor | None:
         """(R, S): the mean over the models that have attention."""
-        found = [state.attention for state in self.states if state.attention is not None]
-        return torch.stack(found).mean(0) if found else None
+        weights = [state.attention for state in self.states if state.attention is not None]
+        return torch.stack(weights).mean(0) if weights else None
 
     def reorder_(self, beam_index: Tensor) -> None:
         """See `harken.search.contract`."""

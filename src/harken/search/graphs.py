@@ -127,10 +127,10 @@ def describe(model: Any) -> Transformer | Recurrent | None:
     """The tensors of a model that the fused kernels support; few rows alone of a recurrent one."""
     from harken.kernels.decoding.cuda import recurrent, step  # imports Triton
 
-    found = getattr(model, "describe_for_decoding", lambda **_: None)(device=None)
-    if isinstance(found, Transformer):
-        return found if step.is_supported(found) else None
-    return found if recurrent.is_supported(found, 1) else None
+    described = getattr(model, "describe_for_decoding", lambda **_: None)(device=None)
+    if isinstance(described, Transformer):
+        return described if step.is_supported(described) else None
+    return described if recurrent.is_supported(described, 1) else None
 
 
 def cache_bytes(model: Any, shape: Shape) -> int:
@@ -274,8 +274,8 @@ class GraphSearch:
             return
         full = call.lengths is None or int(lengths.min()) == words  # packing would wait for the device
         memory = model.encode(call.source, None if full else lengths)
-        seen = memory.values.shape[1] if memory.mask is None else memory.mask.sum(1)
-        self._start(model, pad_memory(memory, self.shape) if isinstance(self.decoder, PlainStep) else memory, seen)
+        sizes = memory.values.shape[1] if memory.mask is None else memory.mask.sum(1)
+        self._start(model, pad_memory(memory, self.shape) if isinstance(self.decoder, PlainStep) else memory, sizes)
 
 
 def pad_memory(memory: Any, shape: Shape) -> Any:

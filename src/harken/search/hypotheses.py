@@ -113,7 +113,7 @@ class BestHypotheses:
         """Take rows without any hypothesis from `other`."""
         has = self.normalised[:, :1] > NEG_INF
         return BestHypotheses(
-            *(torch.where(has, mine, theirs) for mine, theirs in zip(self._all(), other._all(), strict=True))
+            *(torch.where(has, own, others) for own, others in zip(self._all(), other._all(), strict=True))
         )
 
     def _all(self) -> list[Tensor]:
@@ -173,23 +173,23 @@ class Prefixes:
             ends = np.where(there, parents[ends], ROOT)
         if not columns:
             return [[] for _ in ends], [[] for _ in ends]
-        backwards, found = np.stack(columns, 1), np.stack(values, 1)  # (H, longest)
+        backwards, logs = np.stack(columns, 1), np.stack(values, 1)  # (H, longest)
         real = backwards != PAD
         return (
             [row[keep][::-1].tolist() for row, keep in zip(backwards, real, strict=True)],
-            [row[keep][::-1].tolist() for row, keep in zip(found, real, strict=True)],
+            [row[keep][::-1].tolist() for row, keep in zip(logs, real, strict=True)],
         )
 
     def hypotheses(self, results: list[tuple[Tensor, BestHypotheses]], rows: int) -> list[list[Hypothesis]]:
         """The best hypotheses of each row, in the order of the rows."""
         row_of = torch.cat([numbers for numbers, _ in results]).cpu().numpy()  # (R,)
         normalised, scores, ends, coverage, nodes, finished = (
-            torch.cat(parts).cpu().numpy() for parts in zip(*(kept._all() for _, kept in results), strict=True)
+            torch.cat(parts).cpu().numpy() for parts in zip(*(best._all() for _, best in results), strict=True)
         )
         slots = normalised > NEG_INF  # (R, nbest), False for NaN
         refuse_empty(row_of[~slots.any(1)])
         texts = zip(*self.trace(nodes[slots]), strict=True)
-        found: list[list[Hypothesis]] = [[] for _ in range(rows)]
+        hypotheses: list[list[Hypothesis]] = [[] for _ in range(rows)]
         for index, slot in np.argwhere(slots):  # row by row, best first: the order of `texts`
             tokens, token_scores = next(texts)
             ended = bool(finished[index, slot])
@@ -205,8 +205,8 @@ class Prefixes:
                 added if abs(added) > ROUNDING * (1 + abs(total)) else 0.0,
                 float(coverage[index, slot]),
             )
-            found[row_of[index]].append(hypothesis)
-        return found
+            hypotheses[row_of[index]].append(hypothesis)
+        return hypotheses
 
 
 ROUNDING = 1e-4  # of sums of log-probabilities, relative

@@ -11,8 +11,8 @@ import torch
 from harken.errors import UserError
 from harken.search.beam import beam_search
 from harken.search.config import SearchOptions
+from harken.search.greedy import independent_search
 from harken.search.hypotheses import Hypothesis
-from harken.search.independent import independent_search
 from harken.search.ranking import Ranking
 from harken.search.rules.base import ScoreRule
 from harken.search.rules.constraints import Constraints

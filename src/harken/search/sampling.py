@@ -44,8 +44,8 @@ def filtered_probabilities(
         return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits.dtype)
     logits = logits / temperature
     if top_k is not None and top_k < logits.shape[-1]:
-        kept = logits.topk(top_k, -1).indices
-        logits = torch.full_like(logits, -torch.inf).scatter(-1, kept, logits.gather(-1, kept))
+        best = logits.topk(top_k, -1).indices
+        logits = torch.full_like(logits, -torch.inf).scatter(-1, best, logits.gather(-1, best))
     if min_p:
         logits = logits.masked_fill(logits < logits.amax(-1, keepdim=True) + math.log(min_p), -torch.inf)
     probabilities = torch.softmax(logits, -1)
@@ -149,7 +149,7 @@ def sample(
         if not bool(torch.isfinite(logits).all()):
             raise UserError("the model's logits are not finite numbers; its training has diverged")
         logits[:, list(forbidden)] = -torch.inf
-        numbers = torch.cat([torch.rand(1, generator=one, dtype=torch.float64) for one in random])
+        numbers = torch.cat([torch.rand(1, generator=generator, dtype=torch.float64) for generator in random])
         tokens = draw(filtered_probabilities(logits, temperature, top_k, top_p, min_p), numbers.to(logits.device))
         yield tokens
 

@@ -23,20 +23,20 @@ class CertainPrefix:
     def __init__(self, emit: Callable[[list[int]], None]) -> None:
         self.emit, self.tokens = emit, list[int]()
 
-    def __call__(self, seen: BeamStep | Tensor) -> None:
-        if isinstance(seen, BeamStep):
-            found = _shared(seen)
+    def __call__(self, step: BeamStep | Tensor) -> None:
+        if isinstance(step, BeamStep):
+            tokens = _shared(step)
         else:
-            found = [token for token in seen[0].tolist() if token not in (EOS, PAD)]
-        if len(found) > len(self.tokens):
-            self.tokens = found
-            self.emit(found)
+            tokens = [token for token in step[0].tolist() if token not in (EOS, PAD)]
+        if len(tokens) > len(self.tokens):
+            self.tokens = tokens
+            self.emit(tokens)
 
 
 def _shared(step: BeamStep) -> list[int]:
     ends = step.nodes[0][step.scores[0] > NEG_INF].tolist() if not bool(step.done[0]) else []
-    if bool(step.kept.normalised[0, 0] > NEG_INF):
-        ends.append(int(step.kept.nodes[0, 0]))
+    if bool(step.best.normalised[0, 0] > NEG_INF):
+        ends.append(int(step.best.nodes[0, 0]))
     if not ends:
         return []
     rows, _ = step.prefixes.trace(np.array(ends))
@@ -50,5 +50,5 @@ def common_prefix(rows: Sequence[Sequence[int]]) -> list[int]:
     [4, 5]
     """
     first, last = min(map(list, rows)), max(map(list, rows))  # in lexical order all others lie between
-    same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), None)
+    same = next((at for at, (low, high) in enumerate(zip(first, last, strict=False)) if low != high), None)
     return list(first[: min(len(first), len(last)) if same is None else same])

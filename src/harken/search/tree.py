@@ -64,26 +64,28 @@ class BeamRecorder:
         self.sizes.append(int((step.scores[0] > float("-inf")).sum()))
 
 
-def beam_tree(recorder: BeamRecorder, found: list[Hypothesis]) -> list[TreeNode]:
+def beam_tree(recorder: BeamRecorder, hypotheses: list[Hypothesis]) -> list[TreeNode]:
     """The nodes of a recorded search, parents first; hypotheses that finished end in a node for EOS."""
     assert recorder.prefixes is not None
     tokens, parents, scores = recorder.prefixes.table()
     real = np.flatnonzero(tokens != PAD)
-    place = {int(node): index for index, node in enumerate(real)}
-    place[ROOT] = ROOT
+    position = {int(node): index for index, node in enumerate(real)}
+    position[ROOT] = ROOT
     totals: dict[int, float] = {ROOT: 0.0}
     nodes: list[TreeNode] = []
     has_child = {int(parent) for parent in parents[real]}
     for node in real.tolist():
         totals[node] = totals[int(parents[node])] + float(scores[node])
         outcome = "live" if node in has_child else "dropped"
-        nodes.append(TreeNode(place[int(parents[node])], int(tokens[node]), float(scores[node]), totals[node], outcome))
+        nodes.append(
+            TreeNode(position[int(parents[node])], int(tokens[node]), float(scores[node]), totals[node], outcome)
+        )
     by_path = {tuple(path): index for index, path in enumerate(_paths(nodes))}
-    for rank, one in enumerate(found):
-        end = by_path.get(tuple(one.tokens), ROOT)
-        if one.finished:
+    for rank, hypothesis in enumerate(hypotheses):
+        end = by_path.get(tuple(hypothesis.tokens), ROOT)
+        if hypothesis.finished:
             outcome = "finished" if rank else "best"
-            nodes.append(TreeNode(end, EOS, one.token_scores[-1], one.score, outcome))
+            nodes.append(TreeNode(end, EOS, hypothesis.token_scores[-1], hypothesis.score, outcome))
         elif end != ROOT:
             old = nodes[end]
             nodes[end] = TreeNode(old.parent, old.token, old.log_probability, old.total, "cut off" if rank else "best")
@@ -91,7 +93,7 @@ def beam_tree(recorder: BeamRecorder, found: list[Hypothesis]) -> list[TreeNode]
 
 
 def _paths(nodes: list[TreeNode]) -> list[list[int]]:
-    found: list[list[int]] = []
+    paths: list[list[int]] = []
     for node in nodes:
-        found.append([*(found[node.parent] if node.parent >= 0 else []), node.token])
-    return found
+        paths.append([*(paths[node.parent] if node.parent >= 0 else []), node.token])
+    return paths

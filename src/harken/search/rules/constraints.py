@@ -72,8 +72,8 @@ class Constraints(ScoreRule):
         done = padded.gather(1, constraint)  # (R, A)
         continued = tokens.gather(2, partial[..., None].clamp(max=tokens.shape[2] - 1))[..., 0]
         begun = partial > 0
-        found = torch.cat((torch.where(begun, continued, PAD), tokens[:, :, 0]), 1)
-        return torch.where(torch.cat((done, done), 1), PAD, found)
+        required = torch.cat((torch.where(begun, continued, PAD), tokens[:, :, 0]), 1)
+        return torch.where(torch.cat((done, done), 1), PAD, required)
 
     def progress(self, tokens: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens (R, t), the source (R,) of each row -> whether all is met (R,), constraint tokens met so far (R,)."""
@@ -92,7 +92,7 @@ class Constraints(ScoreRule):
         device, (rows, time) = source.device, tokens.shape
         words, lengths = self.tokens.to(device)[source], self.lengths.to(device)[source]  # (R, A, P), (R, A)
         constraint = self.constraint.to(device)[source]
-        found = torch.zeros(rows, self.size + 1, dtype=torch.bool, device=device)
+        fulfilled = torch.zeros(rows, self.size + 1, dtype=torch.bool, device=device)
         partial = torch.zeros_like(lengths)
         joins = None if self.joins is None else self.joins.to(device)
         padding = torch.full((rows, 1), PAD, device=device)
@@ -108,8 +108,8 @@ class Constraints(ScoreRule):
                 after = torch.cat((tokens[:, length:], padding), 1)  # (R, W) the token after it; PAD at the end
                 same = same & ~joins[after][..., None]
             complete = same.any(1) & (lengths == length)  # (R, A)
-            found = found.scatter_reduce(1, constraint, complete, "amax")
-        met = found[:, :-1] | ~self.exists.to(device)[source]
+            fulfilled = fulfilled.scatter_reduce(1, constraint, complete, "amax")
+        met = fulfilled[:, :-1] | ~self.exists.to(device)[source]
         return met, partial, (words, constraint)
 
 

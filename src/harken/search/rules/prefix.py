@@ -43,16 +43,16 @@ class Prefix(ScoreRule):
         if self.tokens.device != scores.device:
             self.tokens = self.tokens.to(scores.device)
         rows = self.tokens[so_far.source]  # (R, P)
-        wanted = rows[:, at : at + 1]  # (R, 1)
-        applies = wanted != PAD
+        token = rows[:, at : at + 1]  # (R, 1)
+        applies = token != PAD
         if self.bias is None:
-            forced = torch.full_like(scores, NEG_INF).scatter(1, wanted, scores.gather(1, wanted))
+            forced = torch.full_like(scores, NEG_INF).scatter(1, token, scores.gather(1, token))
             return torch.where(applies, forced, scores)
         applies = applies & (so_far.tokens == rows[:, :at]).all(1, keepdim=True)
         mixed = scores + math.log1p(-self.bias)
         if self.bias:
-            towards = torch.logaddexp(mixed.gather(1, wanted), torch.full_like(scores[:, :1], math.log(self.bias)))
-            mixed = mixed.scatter(1, wanted, towards)
+            towards = torch.logaddexp(mixed.gather(1, token), torch.full_like(scores[:, :1], math.log(self.bias)))
+            mixed = mixed.scatter(1, token, towards)
         return torch.where(applies, mixed, scores)
 
 

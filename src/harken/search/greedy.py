@@ -37,15 +37,15 @@ def greedy_search(
 
     Args:
         max_lengths: the most tokens a row may have, EOS included: one number or (rows,).
-        length_penalty: only for the `normalised` score; it does not change what is found.
+        length_penalty: only for the `normalised` score; it does not change the tokens.
         device: where the tokens are kept; by default where the model is.
 
     Raises:
         UserError: an impossible limit, or a model whose logits are not numbers.
     """
     ranking = Ranking(length_penalty)
-    found = independent_search(model, state, rows, max_lengths=max_lengths, ranking=ranking, device=device)
-    return [hypotheses[0] for hypotheses in found]
+    results = independent_search(model, state, rows, max_lengths=max_lengths, ranking=ranking, device=device)
+    return [hypotheses[0] for hypotheses in results]
 
 
 @torch.inference_mode()
@@ -86,8 +86,8 @@ def independent_search(
     if ranking.coverage_penalty:
         state.need_weights = True
     if samples > 1:
-        for one in (state, *rules):
-            one.expand_(samples)
+        for part in (state, *rules):
+            part.expand_(samples)
     alive = torch.arange(len(limit), device=device)  # (R,) which hypothesis each row of the batch is
     is_open = torch.ones_like(alive, dtype=torch.bool)  # (R,)
     tokens = torch.full_like(alive, BOS)
@@ -119,13 +119,13 @@ def independent_search(
             if len(sources) * samples < len(alive):
                 keep = (sources[:, None] * samples + torch.arange(samples, device=device)).flatten()
                 alive, tokens, is_open = alive[keep], tokens[keep], is_open[keep]
-                for one in (state, *rules):
-                    one.keep_(sources)
+                for part in (state, *rules):
+                    part.keep_(sources)
             live_before = live
     term = None
     if coverage is not None:
-        seen = None if visible is None else visible.repeat_interleave(samples, 0)
-        term = ranking.covered(coverage, seen).cpu().numpy()
+        positions = None if visible is None else visible.repeat_interleave(samples, 0)
+        term = ranking.covered(coverage, positions).cpu().numpy()
     return _hypotheses(written.cpu().numpy(), raw.cpu().numpy(), scores.cpu().numpy(), term, rows, ranking)
 
 
@@ -142,7 +142,7 @@ def _hypotheses(
     written: np.ndarray, raw: np.ndarray, scores: np.ndarray, coverage: np.ndarray | None, rows: int, ranking: Ranking
 ) -> list[list[Hypothesis]]:
     """Cut the padding and the EOS off; the hypotheses of each source by rank."""
-    samples, found = len(written) // rows, []
+    samples, hypotheses = len(written) // rows, list[Hypothesis]()
     refuse_empty(np.flatnonzero(~(scores > NEG_INF)) // samples)
     for row, tokens in enumerate(written):
         ids = tokens[tokens != PAD].tolist()
@@ -152,6 +152,6 @@ def _hypotheses(
         added = float(scores[row]) - total
         rank = ranking.of(float(scores[row]), len(ids), cover)
         added = added if abs(added) > 1e-4 * (1 + abs(total)) else 0.0
-        found.append(Hypothesis(ids[:-1] if finished else ids, total, rank, finished, parts, added, cover))
-    each = (found[start : start + samples] for start in range(0, len(found), samples))
-    return [sorted(some, key=lambda one: (not one.finished, -one.normalised)) for some in each]
+        hypotheses.append(Hypothesis(ids[:-1] if finished else ids, total, rank, finished, parts, added, cover))
+    sources = (hypotheses[start : start + samples] for start in range(0, len(hypotheses), samples))
+    return [sorted(source, key=lambda sample: (not sample.finished, -sample.normalised)) for source in sources]
