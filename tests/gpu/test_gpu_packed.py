@@ -10,11 +10,10 @@ import pytest
 import torch
 
 from harken.data.packing import Window, pack
-from harken.kernels.cross_entropy import linear_cross_entropy
 from harken.kernels.packed_attention.operator import packed_attention
 from harken.models.transformer.packed import packed_arguments, packed_loss
 from harken.nn.attention.packed import PackedMask, packed_attend_reference
-from harken.nn.loss import smoothed_cross_entropy
+from harken.nn.loss import linear_cross_entropy, smoothed_cross_entropy
 from harken.plan import resolve
 from harken.recipe import load_recipe
 from harken.tasks.translate.job import JOB

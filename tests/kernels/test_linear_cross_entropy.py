@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from harken.kernels.cross_entropy import cpu as cross_entropy
-from harken.kernels.cross_entropy import linear_cross_entropy
 from harken.nn import smoothed_cross_entropy
+from harken.nn.loss import linear_cross_entropy
 
 
 def definition(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float) -> Tensor:
@@ -138,3 +138,19 @@ def test_bfloat16_autocast_is_near(block: int, monkeypatch: pytest.MonkeyPatch) 
 def test_gradients_by_finite_differences() -> None:
     leaves, targets = problem(4, 3, 5, True, torch.float64)
     assert torch.autograd.gradcheck(lambda *given: linear_cross_entropy(*given, targets, 0.1), leaves)
+
+
+def test_second_derivatives_are_refused_and_the_reference_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    leaves, targets = problem(4, 3, 5, True, torch.float64)
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        torch.autograd.grad(linear_cross_entropy(*leaves, targets, 0.1), leaves, create_graph=True)
+    monkeypatch.setenv("HARKEN_KERNELS", "off")
+    assert torch.autograd.gradgradcheck(lambda *given: linear_cross_entropy(*given, targets, 0.1), leaves)
+
+
+def test_kernels_off_is_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    leaves, targets = problem(6, 3, 5, True, torch.float64)
+    fused = linear_cross_entropy(*leaves, targets, 0.1, 0.01, padding=2)
+    monkeypatch.setenv("HARKEN_KERNELS", "off")
+    monkeypatch.delattr("harken.kernels.cross_entropy.cpu.linear_cross_entropy")
+    torch.testing.assert_close(linear_cross_entropy(*leaves, targets, 0.1, 0.01, padding=2), fused)

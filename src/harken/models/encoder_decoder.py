@@ -23,9 +23,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.kernels.cross_entropy import linear_cross_entropy
 from harken.kernels.decoding.description import Recurrent, Transformer, Undescribed
 from harken.models.base import CAPACITY, PAD, Decoder, DecoderState, Encoder, Memory, token_embedding
+from harken.nn.loss import linear_cross_entropy
 from harken.nn.transformer.experts import Balance
 
 

@@ -1,4 +1,4 @@
-"""Output layer and cross-entropy fused, on a CPU; the reference is `harken.nn.loss.smoothed_cross_entropy`.
+"""Output layer and cross-entropy fused, on a CPU; the reference is in `harken.nn.loss`.
 
 The logits (M, V) are the largest tensor of a training step, and an unfused cross-entropy reads them six times. Here a
 block of rows is projected, its loss and its gradient are computed in place and multiplied back while the block is still
@@ -17,6 +17,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from harken.kernels.autograd import first_order
+from harken.kernels.settings import kernels_enabled
 
 BLOCK_VALUES = 2**21  # logits held at once: 8 MiB, for the cache of a CPU
 
@@ -82,6 +85,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return loss
 
     @staticmethod
+    @first_order("the fused cross-entropy")
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         scale = grad_outputs[0]
         hidden, weight, bias = ctx.saved_tensors
@@ -97,16 +101,21 @@ class _LinearCrossEntropy(torch.autograd.Function):
         )
 
 
+def is_supported(hidden: Tensor) -> bool:
+    """Whether the kernel can run: anywhere but under the transforms of torch.func."""
+    return kernels_enabled() and not torch._C._are_functorch_transforms_active()
+
+
 def linear_cross_entropy(
     hidden: Tensor,
     weight: Tensor,
     bias: Tensor | None,
     targets: Tensor,
-    smoothing: float = 0.0,
-    z_loss: float = 0.0,
-    padding: int | None = None,
+    smoothing: float,
+    z_loss: float,
+    padding: int | None,
 ) -> Tensor:
-    """See `harken.kernels.cross_entropy`."""
+    """See `harken.nn.loss.linear_cross_entropy`."""
     if not torch.is_grad_enabled():  # a Function knows what requires gradients, not whether gradients are enabled
         hidden, weight, bias = hidden.detach(), weight.detach(), None if bias is None else bias.detach()
     if padding is not None:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from harken.kernels.autograd import first_order
 from harken.kernels.settings import has_triton, kernels_enabled
 from harken.kernels.triton_import import tl, triton
 
@@ -23,9 +23,13 @@ BLOCK = 4096  # logits a program holds
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
-def is_supported(hidden: Tensor) -> bool:
-    """Whether the tensor is on a GPU; without Triton torch's operators are used there."""
-    return hidden.is_cuda
+def is_supported(hidden: Tensor, weight: Tensor) -> bool:
+    """Whether the kernel can run: on a GPU, in one of `DTYPES`."""
+    return hidden.is_cuda and has_triton() and kernels_enabled() and _compute_dtype(weight) in DTYPES
+
+
+def _compute_dtype(weight: Tensor) -> torch.dtype:
+    return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else weight.dtype
 
 
 @triton.jit
@@ -143,6 +147,7 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]
     ctx.save_for_backward(*output[1:])
 
 
+@first_order("the fused cross-entropy")
 def _backward(ctx: Any, grad_loss: Tensor, *rest: Any) -> tuple[Any, ...]:
     hidden, weight, bias = ctx.saved_tensors
     grads = [(part * grad_loss).to(part.dtype) for part in (hidden, weight)]
@@ -158,28 +163,13 @@ def linear_cross_entropy(
     weight: Tensor,
     bias: Tensor | None,
     targets: Tensor,
-    smoothing: float = 0.0,
-    z_loss: float = 0.0,
-    padding: int | None = None,
+    smoothing: float,
+    z_loss: float,
+    padding: int | None,
 ) -> Tensor:
-    """See `harken.kernels.cross_entropy`."""
-    ignored = -100 if padding is None else padding
-    low = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else weight.dtype
-    if not (has_triton() and kernels_enabled() and low in DTYPES):
-        return _unfused(hidden, weight, bias, targets, smoothing, z_loss, ignored)
+    """See `harken.nn.loss.linear_cross_entropy`."""
+    low, ignored = _compute_dtype(weight), -100 if padding is None else padding
     grads = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     with torch.autocast("cuda", enabled=False):
         states, matrix = hidden.to(low), weight.to(low)
         return operator(states, matrix, bias, targets, smoothing, z_loss, ignored, grads)[0]
-
-
-def _unfused(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, z_loss: float, ignored: int
-) -> Tensor:
-    logits = F.linear(hidden, weight, bias)
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    wanted = targets.long()
-    loss = F.cross_entropy(logits, wanted, ignore_index=ignored, label_smoothing=smoothing, reduction="sum")
-    if z_loss:
-        loss = loss + z_loss * (logits.logsumexp(-1).square() * (wanted != ignored)).sum()
-    return loss

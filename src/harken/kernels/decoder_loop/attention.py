@@ -8,7 +8,7 @@ step:
 dh_s = sum_t a_ts dc_t          dk_s = sum_t de_ts v (1 - tanh^2(q_t + k_s))          dv = sum_ts de_ts tanh(q_t + k_s)
 
 Dot-product scores (dot, scaled, multiplicative, cosine, with the query prepared for them) have no v; there
-dk_s = sum_t de_ts q_t. As in `harken.kernels.recurrent.deferred`, there are no second derivatives.
+dk_s = sum_t de_ts q_t. There are no second derivatives.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from harken.kernels.autograd import first_order
 from harken.kernels.decoder_loop import gates
 
 WIDEST = 1024  # a program holds a whole key and a whole context
@@ -55,7 +55,7 @@ class _Anchor(torch.autograd.Function):
         return memory.new_zeros((), dtype=torch.float32)
 
     @staticmethod
-    @once_differentiable
+    @first_order("the GPU kernel of attention")
     def backward(ctx: Any, *_: Tensor) -> Any:
         from harken.kernels.additive_attention import launch
 
@@ -95,7 +95,7 @@ class _Attend(torch.autograd.Function):
         return context
 
     @staticmethod
-    @once_differentiable
+    @first_order("the GPU kernel of attention")
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         from harken.kernels.decoder_loop import triton_kernels as kernels
 

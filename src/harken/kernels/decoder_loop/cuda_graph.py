@@ -25,8 +25,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
+from harken.kernels.autograd import first_order
 from harken.kernels.cuda_graphs import (
     GraphCache,
     addresses_of,
@@ -140,7 +140,7 @@ class _Replay(torch.autograd.Function):
         return output
 
     @staticmethod
-    @once_differentiable
+    @first_order("a captured CUDA graph")
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         graph = ctx.graph
         if graph.generation != ctx.generation:

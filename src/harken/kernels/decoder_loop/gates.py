@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from harken.kernels.autograd import first_order
 from harken.kernels.cuda_graphs import is_available
 from harken.kernels.settings import has_triton
 
@@ -41,7 +41,7 @@ class _Gates(torch.autograd.Function):
         return new_hidden, new_cell
 
     @staticmethod
-    @once_differentiable
+    @first_order("the GPU kernel of LSTM gates")
     def backward(ctx: Any, *grad_outputs: Tensor | None) -> Any:
         from harken.kernels.decoder_loop import triton_kernels as kernels
 

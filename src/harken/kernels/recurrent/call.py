@@ -146,13 +146,3 @@ class Backend:
     takes_padded: bool = False  # x is (T, B, I) with lengths; otherwise packed rows (N, I)
     masks_padding: bool = False  # it takes `call.has_padding`
     runs_stack: bool = False  # all layers are one call, where each reads the one below alone
-
-
-def takes_torch_steps() -> bool:
-    """Whether torch.compile or a transform of torch.func records the call, so that each step has to be torch's own."""
-    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-
-
-def takes_torch_operators() -> bool:
-    """The same, or torch.jit.trace records it, which knows torch's loops, but no function of Python."""
-    return takes_torch_steps() or torch.jit.is_tracing()

@@ -15,7 +15,8 @@ import torch
 from torch import _VF, Tensor
 from torch.backends.cudnn import rnn as cudnn
 
-from harken.kernels.recurrent.call import Backend, Call, Result, takes_torch_steps
+from harken.kernels.autograd import takes_torch_steps
+from harken.kernels.recurrent.call import Backend, Call, Result
 
 LOOPS: dict[str, Any] = {"LSTM": _VF.lstm, "GRU": _VF.gru, "RNN_TANH": _VF.rnn_tanh, "RNN_RELU": _VF.rnn_relu}
 

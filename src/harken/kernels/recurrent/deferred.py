@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from harken.kernels.recurrent.call import takes_torch_operators
+from harken.kernels.autograd import takes_torch_operators
 from harken.kernels.settings import kernels_enabled
 
 

@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.kernels.cross_entropy import linear_cross_entropy
 from harken.models.base import CAPACITY, DecoderState, token_embedding
+from harken.nn.loss import linear_cross_entropy
 
 
 class Read(NamedTuple):

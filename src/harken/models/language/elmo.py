@@ -20,11 +20,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from harken.kernels.cross_entropy import linear_cross_entropy
 from harken.models.heads.character_features import CharacterFeatures, WordBatch, dummy_words
 from harken.models.language.config import ElmoConfig
 from harken.nn import LSTM
 from harken.nn.dropout import VariationalDropout
+from harken.nn.loss import linear_cross_entropy
 
 
 class ElmoNetwork(nn.Module):

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor
 
-from harken.kernels.cross_entropy import linear_cross_entropy
 from harken.kernels.packed_attention import operator
 from harken.models.base import PAD
 from harken.models.transformer.decoder import TransformerDecoder
 from harken.models.transformer.encoder import TransformerEncoder
 from harken.nn.attention.multihead import SelfAttention
 from harken.nn.attention.packed import PackedMask
+from harken.nn.loss import linear_cross_entropy
 from harken.nn.positions.absolute import LearnedPositions, SinusoidalPositions
 from harken.nn.positions.base import AttentionPositions
 from harken.nn.positions.rotary import RotaryPositions

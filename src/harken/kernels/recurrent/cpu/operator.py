@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from harken.kernels.recurrent.call import WEIGHTS, Backend, Call, Result, takes_torch_operators
+from harken.kernels.autograd import first_order, takes_torch_operators
+from harken.kernels.recurrent.call import WEIGHTS, Backend, Call, Result
 from harken.kernels.recurrent.cpu.plan import Plan, Setting
 from harken.kernels.recurrent.cpu.products import has_packed_products
 from harken.kernels.recurrent.cpu.runtime import run_all
@@ -83,12 +84,8 @@ class _Operator(torch.autograd.Function):
             ctx.layer.release()
 
     @staticmethod
+    @first_order("the CPU kernel of recurrent layers")
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        if torch.is_grad_enabled():
-            raise RuntimeError(
-                "the CPU kernel of recurrent layers has no second derivatives (create_graph=True): "
-                "call the layer's reference(...) instead of the layer"
-            )
         _ = ctx.saved_tensors  # raises where the graph was freed, or a weight, the input or the output was changed
         layer: _Layer = ctx.layer
         keep_graph = torch._C._autograd._get_current_graph_task_keep_graph()

@@ -11,7 +11,8 @@ from functools import cache
 
 import torch
 
-from harken.kernels.recurrent.call import Backend, Call, Result, takes_torch_operators
+from harken.kernels.autograd import takes_torch_operators
+from harken.kernels.recurrent.call import Backend, Call, Result
 from harken.kernels.recurrent.triton.plan import DTYPES, chip_of, kernel_kind, plan_of
 from harken.kernels.settings import has_triton, is_device_only
 

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from harken.kernels.autograd import first_order
 from harken.kernels.recurrent.call import Call, Direction, Result
 from harken.kernels.recurrent.triton.gradient import launch_backward
 from harken.kernels.recurrent.triton.launch import CELLS
@@ -152,7 +152,7 @@ class WholeLayer(torch.autograd.Function):
         return y, hidden_last, cell_last
 
     @staticmethod
-    @once_differentiable
+    @first_order("the GPU kernel of recurrent layers")
     def backward(ctx: Any, *given: Tensor) -> Any:
         whole, weight_in, bias, *others = ctx.saved_tensors
         need_values, need_in, need_bias, _, *needed = ctx.needs_input_grad
