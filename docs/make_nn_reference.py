@@ -31,7 +31,7 @@ Shape letters: B batch, T time (S source, T target), I inputs, D model width, H 
 vocabulary, L layers.
 """
 SECTIONS = {  # title -> how the module of a name starts
-    "Recurrent layers and cells": ("harken.nn.recurrent", "harken.kernels.recurrent"),
+    "Recurrent layers and cells": ("harken.nn.recurrent", "harken.kernels.recurrent", "harken.export"),
     "Attention": ("harken.nn.attention",),
     "Transformer": ("harken.nn.transformer",),
     "Positions": ("harken.nn.positions",),

@@ -27,7 +27,7 @@ ALLOWED = {
     "recipe": {"data", "training", "registry"},
     "tasks": INNER_PACKAGES - {"kernels"} | {"embeddings", "recipe", "registry"},
     "run_folders": {"inspection", "metrics", "recipe", "tasks", "training"},
-    "export": {"tasks", "models", "nn", "data"},
+    "export": {"tasks", "models", "nn", "kernels", "data"},
     "estimators": {"tasks", "training", "data", "metrics", "recipe", "registry", "plan", "card", "api"},
     "serving": INNER_PACKAGES | {"tasks", "api", "recipe", "registry"},
     "lab": INNER_PACKAGES | {"embeddings", "tasks", "api", "card", "recipe", "registry"},

@@ -52,6 +52,7 @@ def test_tokens_of_greedy_and_beam_search(case: str, tmp_path: Path, monkeypatch
     [
         (TRANSFORMER, ["model.positions=alibi"], "CTranslate2 has no form for model.positions = 'alibi'"),
         (TRANSFORMER, ["model.experts=2"], "CTranslate2 has no form for model.experts"),
+        (TRANSFORMER, ["model.decoder_mixer=ssru"], "CTranslate2 has no form for model.decoder_mixer = 'ssru'"),
         (RECURRENT, [], "CTranslate2 has no form for RecurrentEncoder"),
     ],
 )

@@ -119,6 +119,7 @@ def test_tokens_and_logits_are_those_of_the_model(case: str, tmp_path: Path) -> 
     [
         (TRANSFORMER, ["model.positions=relative"], "no form for model.positions = 'relative'"),
         (TRANSFORMER, ["model.experts=2"], "no form for model.experts"),
+        (TRANSFORMER, ["model.decoder_mixer=ssru"], "no form for model.decoder_mixer = 'ssru'"),
         (TRANSFORMER, ["model.attention=cosine"], "no form for model.attention = 'cosine'"),
         (RECURRENT, ["model.layer_norm=true"], "no form for layer_norm=True"),
         (RECURRENT, ["model.zoneout=0.1"], "no form for zoneout=0.1"),

@@ -19,13 +19,11 @@ from torch import Tensor, nn
 from harken.data.tokenizers.base import Tokenizer, save_tokenizers
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, SPECIALS, UNK
 from harken.errors import UserError, require_extra
-from harken.export.onnx_transformer import LENGTH, positions_table, refuse_stack
+from harken.export.onnx_transformer import LENGTH, check, positions_table
+from harken.kernels.decoding.description import Linear, Norm, SelfAttention, Stack, Undescribed
 from harken.models.transformer.decoder import TransformerDecoder
+from harken.models.transformer.description import describe_stack
 from harken.models.transformer.encoder import TransformerEncoder
-from harken.nn.activations import ACTIVATIONS
-from harken.nn.attention.head_scores import DotHeads
-from harken.nn.positions.base import AttentionPositions
-from harken.nn.positions.rotary import RotaryPositions
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
@@ -43,104 +41,112 @@ def export_ctranslate2(translator: Translator, folder: Path) -> None:
     from ctranslate2.specs import transformer_spec
 
     model: Any = translator.model
-    refuse_unsupported(model)
-    encoder = transformer_spec.TransformerEncoderSpec(**options_of(model.encoder.stack))
-    decoder = transformer_spec.TransformerDecoderSpec(**options_of(model.decoder.stack))
+    source, target = describe_sides(model)
+    encoder = transformer_spec.TransformerEncoderSpec(**options_of(source))
+    decoder = transformer_spec.TransformerDecoderSpec(**options_of(target))
     spec = transformer_spec.TransformerSpec(encoder, decoder)
-    set_stack(encoder, model.encoder.stack, [model.source_embedding])
-    set_stack(decoder, model.decoder.stack, model.target_embedding)
+    encoder.embeddings[0].weight = array(model.source_embedding.weight)
+    decoder.embeddings.weight = array(model.target_embedding.weight)
+    set_stack(encoder, source)
+    set_stack(decoder, target)
     bias = torch.zeros(len(model.output_weight)) if model.output_bias is None else model.output_bias.detach().clone()
     bias[[PAD, BOS]] = NEVER
-    set_linear(decoder.projection, model.output_weight, bias)
+    set_linear(decoder.projection, Linear(model.output_weight, bias))
     spec.register_source_vocabulary(vocabulary(translator.source, "source"))
     spec.register_target_vocabulary(vocabulary(translator.target, "target"))
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = SPECIALS[UNK], SPECIALS[BOS], SPECIALS[EOS]
     spec.config.decoder_start_token, spec.config.add_source_eos = SPECIALS[BOS], True
-    spec.config.layer_norm_epsilon = model.decoder.stack.blocks[0].attention_norm.eps
+    spec.config.layer_norm_epsilon = target.epsilon
     spec.validate()
     spec.optimize(quantization=None)
     spec.save(str(folder))
     save_tokenizers(folder, translator.source, translator.target)
 
 
-def refuse_unsupported(model: Any) -> None:
-    """Check a model before anything is written.
+def describe_sides(model: Any) -> tuple[Stack, Stack]:
+    """The descriptions of encoder and decoder.
 
     Raises:
-        UserError: CTranslate2 has no form for it.
+        UserError: CTranslate2 has no form for the model.
     """
     sides = (getattr(model, "encoder", None), TransformerEncoder), (getattr(model, "decoder", None), TransformerDecoder)
+    stacks = []
     for side, kind in sides:
         if type(side) is not kind:
-            found = type(model if side is None else side).__name__
-            raise UserError(f"CTranslate2 has no form for {found}; it takes Transformers with encoder and decoder")
-        refuse_stack(side.stack, "CTranslate2", (AttentionPositions, RotaryPositions))
+            name = type(model if side is None else side).__name__
+            raise UserError(f"CTranslate2 has no form for {name}; it takes Transformers with encoder and decoder")
+        try:
+            stacks.append(describe_stack(side.stack))
+            check(stacks[-1])
+            if stacks[-1].slopes is not None:
+                raise Undescribed("model.positions = 'alibi'")
+        except Undescribed as option:
+            raise UserError(f"CTranslate2 has no form for {option}; train without it to export the model") from option
     if model.join is not None or not isinstance(model.narrow, nn.Identity):
         raise UserError("CTranslate2 has no form for an encoder and a decoder of unequal width; train with equal ones")
+    return stacks[0], stacks[1]
 
 
-def options_of(stack: Any) -> dict[str, Any]:
+def options_of(stack: Stack) -> dict[str, Any]:
     """The arguments of CTranslate2's specification of a stack."""
     from ctranslate2.specs.common_spec import Activation
 
-    first = stack.blocks[0]
-    activation = next(name for name, one in ACTIVATIONS.items() if one is first.feedforward.activation)
+    activations = {"relu": Activation.RELU, "gelu": Activation.GELU, "swiglu": Activation.SWISH}
     options = {
-        "num_layers": len(stack.blocks),
-        "num_heads": first.attention.heads,
-        "pre_norm": first.pre,
-        "activation": {"relu": Activation.RELU, "gelu": Activation.GELU, "swiglu": Activation.SWISH}[activation],
-        "ffn_glu": activation == "swiglu",
+        "num_layers": len(stack.layers),
+        "num_heads": stack.heads,
+        "pre_norm": stack.pre,
+        "activation": activations[stack.activation],
+        "ffn_glu": stack.activation == "swiglu",
     }
-    if isinstance(first.attention.positions, RotaryPositions):
-        options |= {"rotary_dim": stack.width // first.attention.heads, "rotary_interleave": True}
+    if stack.angles is not None:
+        options |= {"rotary_dim": stack.width // stack.heads, "rotary_interleave": True}
     return options
 
 
-def set_stack(spec: Any, stack: Any, embedding: Any) -> None:
-    """Fill in the weights of one side; the encoder's specification has a list of embeddings."""
-    for one, table in (
-        zip(spec.embeddings, embedding, strict=True) if isinstance(embedding, list) else [(spec.embeddings, embedding)]
-    ):
-        one.weight = array(table.weight)
+def set_stack(spec: Any, stack: Stack) -> None:
+    """Fill in the weights of one side."""
     if hasattr(spec, "position_encodings"):
-        if isinstance(stack.blocks[0].attention.positions, RotaryPositions):
+        if stack.angles is not None:
             del spec.position_encodings
         else:
             table = positions_table(stack)
             spec.position_encodings.encodings = array(torch.zeros(LENGTH, stack.width) if table is None else table)
     if hasattr(spec, "layer_norm"):
         set_norm(spec.layer_norm, stack.norm)
-    for layer, block in zip(spec.layer, stack.blocks, strict=True):
-        set_attention(layer.self_attention, block.attention, block.attention_norm, ["query_key_value", "output"])
-        if hasattr(block, "cross"):
-            set_attention(layer.attention, block.cross, block.cross_norm, ["query", "key_value", "output"])
-        set_norm(layer.ffn.layer_norm, block.feedforward_norm)
-        expand, contract = block.feedforward.expand, block.feedforward.contract
+    for layer, block in zip(spec.layer, stack.layers, strict=True):
+        own, cross, feed_forward = block.self_attention, block.cross_attention, block.feed_forward
+        assert isinstance(own, SelfAttention)
+        set_attention(layer.self_attention, stack, own.norm, own.query_key_value, own.output)
+        if cross is not None:
+            set_attention(layer.attention, stack, cross.norm, cross.query, cross.key_value, cross.output)
+        set_norm(layer.ffn.layer_norm, feed_forward.norm)
+        (weight, bias, _), inner = feed_forward.expand, stack.feedforward
+        assert bias is not None
         if hasattr(layer.ffn, "linear_0_noact"):  # the first half of SwiGLU's first map is the gate
-            set_linear(
-                layer.ffn.linear_0_noact, expand.weight[contract.in_features :], expand.bias[contract.in_features :]
-            )
-        set_linear(layer.ffn.linear_0, expand.weight[: contract.in_features], expand.bias[: contract.in_features])
-        set_linear(layer.ffn.linear_1, contract.weight, contract.bias)
+            set_linear(layer.ffn.linear_0_noact, Linear(weight[inner:], bias[inner:]))
+        set_linear(layer.ffn.linear_0, Linear(weight[:inner], bias[:inner]))
+        set_linear(layer.ffn.linear_1, feed_forward.contract)
 
 
-def set_attention(spec: Any, layer: Any, norm: nn.Module, names: list[str]) -> None:
+def set_attention(spec: Any, stack: Stack, norm: Norm, *linears: Linear) -> None:
     """Fill in the maps of an attention layer and the norm around it."""
     set_norm(spec.layer_norm, norm)
-    for linear, name in zip(spec.linear, names, strict=True):
-        set_linear(linear, getattr(layer, name).weight, getattr(layer, name).bias)
-    if isinstance(layer.score, DotHeads):
+    for linear, layer in zip(spec.linear, linears, strict=True):
+        set_linear(linear, layer)
+    if not stack.scaled:
         spec.queries_scale = array(torch.tensor(1.0))
 
 
-def set_linear(spec: Any, weight: Tensor, bias: Tensor) -> None:
+def set_linear(spec: Any, layer: Linear) -> None:
     """y = W x + b."""
-    spec.weight, spec.bias = array(weight), array(bias)
+    assert layer.bias is not None
+    spec.weight, spec.bias = array(layer.weight), array(layer.bias)
 
 
-def set_norm(spec: Any, norm: Any) -> None:
+def set_norm(spec: Any, norm: Norm | None) -> None:
     """Layer normalisation."""
+    assert norm is not None
     spec.gamma, spec.beta = array(norm.weight), array(norm.bias)
 
 

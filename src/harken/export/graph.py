@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from harken.errors import require_extra
+from harken.kernels.decoding.description import Linear, Norm
 
 OPSET, FORMAT = 17, 8  # what runtimes have read since 2022
 LARGEST = 1_500_000_000  # bytes of weights inside the file; protobuf ends at 2 GiB
@@ -110,24 +111,27 @@ class Graph:
         parts = [self.ints(size) if isinstance(size, int) else size for size in shape]
         return self.add("Reshape", value, self.add("Concat", *parts, axis=0))
 
-    def linear(self, value: str, weight: Tensor, bias: Tensor | None = None) -> str:
+    def linear(self, value: str, layer: Linear) -> str:
         """(..., K) -> W x + b (..., O)."""
-        made = self.add("MatMul", value, self.constant(weight.t()))
-        return made if bias is None else self.add("Add", made, self.constant(bias))
+        product = self.add("MatMul", value, self.constant(layer.weight.t()))
+        return product if layer.bias is None else self.add("Add", product, self.constant(layer.bias))
 
-    def apply(self, layer: nn.Module, value: str) -> str:
-        """`nn.Linear`, `nn.LayerNorm` or `nn.Identity`."""
-        if isinstance(layer, nn.Linear):
-            return self.linear(value, layer.weight, layer.bias)
-        if isinstance(layer, nn.LayerNorm):
-            weight, bias = self.constant(layer.weight), self.constant(layer.bias)
-            return self.add("LayerNormalization", value, weight, bias, axis=-1, epsilon=layer.eps)
-        assert isinstance(layer, nn.Identity), layer
-        return value
+    def norm(self, value: str, layer: Norm) -> str:
+        """Layer normalisation of the last axis."""
+        weight, bias = self.constant(layer.weight), self.constant(layer.bias)
+        return self.add("LayerNormalization", value, weight, bias, axis=-1, epsilon=layer.epsilon)
 
-    def embed(self, ids: str, table: nn.Embedding, scale: float) -> str:
+    def embed(self, ids: str, table: Tensor, scale: float) -> str:
         """Rows of an embedding times `scale`."""
-        return self.add("Mul", self.add("Gather", self.constant(table.weight), ids), self.constant(scale))
+        return self.add("Mul", self.add("Gather", self.constant(table), ids), self.constant(scale))
+
+    def split(self, value: str, parts: int, width: int) -> list[str]:
+        """(..., parts x width) -> (..., width) each."""
+        return self.add_many("Split", value, self.ints(*[width] * parts), outputs=parts, axis=-1)
+
+    def rows(self, table: Tensor, begin: str, end: str) -> str:
+        """Some rows of a table; both ends are (1,)."""
+        return self.add("Slice", self.constant(table), begin, end, self.ints(0))
 
     def range(self, start: str, end: str) -> str:
         """start, start + 1 ... up to `end`; both (1,)."""

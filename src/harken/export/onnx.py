@@ -21,32 +21,33 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 import harken
 from harken.data.tokenizers.base import save_tokenizers
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, UNK
 from harken.errors import UserError
-from harken.export import onnx_decoder_only, onnx_recurrent, onnx_transformer
-from harken.export.graph import Graph
+from harken.export import onnx_recurrent, onnx_transformer
+from harken.export.graph import Graph, Memory
 from harken.files import atomic_write
+from harken.kernels.decoding.description import Linear, Recurrent, RecurrentStack, Stack, Undescribed
 from harken.models.config import longest_of
 from harken.models.encoder_decoder import EncoderDecoder
 from harken.models.recurrent.decoder import RecurrentDecoder
+from harken.models.recurrent.description import describe_encoder, describe_recurrent
 from harken.models.recurrent.encoder import RecurrentEncoder
 from harken.models.transformer.decoder import TransformerDecoder
 from harken.models.transformer.decoder_only import DecoderOnly
+from harken.models.transformer.description import describe_stack
 from harken.models.transformer.encoder import TransformerEncoder
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
 
 ENCODER, DECODER, DESCRIPTION = "encoder.onnx", "decoder.onnx", "harken.json"
-ENCODERS: dict[type, ModuleType] = {TransformerEncoder: onnx_transformer, RecurrentEncoder: onnx_recurrent}
-DECODERS: dict[type, ModuleType] = {TransformerDecoder: onnx_transformer, RecurrentDecoder: onnx_recurrent}
 
 
 def export_onnx(translator: Translator, folder: Path) -> None:
@@ -56,16 +57,18 @@ def export_onnx(translator: Translator, folder: Path) -> None:
         UserError: the model has a part or an option that ONNX has no form for, or onnx is not installed.
     """
     model, encoder, decoder = translator.model, Graph(), Graph()
-    if isinstance(model, DecoderOnly):
-        onnx_decoder_only.refuse(model)
-        memory, state = onnx_decoder_only.MEMORY, onnx_decoder_only.STATE
-        onnx_decoder_only.write_encoder(encoder, model)
-        onnx_decoder_only.write_decoder(decoder, model)
-    else:
-        reading, writing = parts_of(model)
-        assert isinstance(model, EncoderDecoder)
-        memory, state = write_encoder(encoder, model, reading, writing)
-        write_decoder(decoder, model, writing, memory, state)
+    try:
+        if isinstance(model, DecoderOnly):
+            stack = describe_stack(model.stack)
+            memory, state = ["shift"], list(onnx_transformer.CACHES)
+            onnx_transformer.write_decoder_only_encoder(encoder, model, stack)
+            onnx_transformer.write_decoder_only_step(decoder, model, stack)
+        else:
+            memory, state = write_sides(encoder, decoder, model)
+    except Undescribed as option:
+        raise UserError(
+            f"the export to ONNX has no form for {option}; train without it to export the model"
+        ) from option
     encoder.save(folder / ENCODER)
     decoder.save(folder / DECODER)
     save_tokenizers(folder, translator.source, translator.target)
@@ -84,50 +87,71 @@ def export_onnx(translator: Translator, folder: Path) -> None:
     atomic_write(folder / DESCRIPTION, json.dumps(description, indent=1) + "\n")
 
 
-def parts_of(model: Any) -> tuple[ModuleType, ModuleType]:
-    """The modules that write the encoder and the decoder of a model, which they support.
+def write_sides(encoder: Graph, decoder: Graph, model: Any) -> tuple[list[str], list[str]]:
+    """Both graphs of an encoder-decoder; returns the names of the memory's and the state's tensors.
 
     Raises:
-        UserError: one of them is not supported.
+        Undescribed: one of the sides is not supported.
     """
-    encoder, decoder = getattr(model, "encoder", None), getattr(model, "decoder", None)
-    for side, known in ((encoder, ENCODERS), (decoder, DECODERS)):
-        if type(side) not in known:
-            kind = type(model if side is None else side).__name__
-            raise UserError(f"the export to ONNX has no form for {kind}; it takes recurrent models and Transformers")
-        known[type(side)].refuse_unsupported(side if known[type(side)] is onnx_recurrent else side.stack)  # type: ignore[union-attr]
-    return ENCODERS[type(encoder)], DECODERS[type(decoder)]
+    if not isinstance(model, EncoderDecoder):
+        raise Undescribed(type(model).__name__)
+    source, target = describe_side(model, model.encoder), describe_side(model, model.decoder)
+    reader = onnx_transformer if isinstance(source, Stack) else onnx_recurrent
+    writer = onnx_transformer if isinstance(target, Stack) else onnx_recurrent
+    memory, state = write_encoder(encoder, model, reader, source, writer, target)
+    write_decoder(decoder, model, writer, target, memory, state)
+    return memory, state
+
+
+def describe_side(model: EncoderDecoder, side: Any) -> Stack | RecurrentStack | Recurrent:
+    """The description of the encoder or the decoder.
+
+    Raises:
+        Undescribed: ONNX has no form for it.
+    """
+    if isinstance(side, TransformerEncoder | TransformerDecoder):
+        stack = describe_stack(side.stack)
+        onnx_transformer.check(stack)
+        return stack
+    if isinstance(side, RecurrentEncoder):
+        return describe_encoder(side)
+    if isinstance(side, RecurrentDecoder):
+        return describe_recurrent(model)
+    raise Undescribed(type(side).__name__)
 
 
 def write_encoder(
-    graph: Graph, model: EncoderDecoder, reading: ModuleType, writing: ModuleType
+    graph: Graph, model: EncoderDecoder, reader: Any, source: Any, writer: Any, target: Any
 ) -> tuple[list[str], list[str]]:
     """The graph from source ids to the first state; returns the names of the memory's and the state's tensors."""
-    source = graph.input("source", ["batch", "source"], torch.int64)
+    ids = graph.input("source", ["batch", "source"], torch.int64)
     lengths = graph.input("lengths", ["batch"], torch.int64)
-    embedded = graph.embed(source, model.source_embedding, math.sqrt(model.encoder.embedding))
-    found = reading.encode(graph, model.encoder, embedded, lengths)
+    embedded = graph.embed(ids, model.source_embedding.weight, math.sqrt(model.encoder.embedding))
+    encoded = reader.encode(graph, source, embedded, lengths)
     if model.join is not None:
-        states = found.states and [tuple(graph.apply(model.join, part) for part in parts) for parts in found.states]
-        found = type(found)(graph.apply(model.join, found.values), found.inside, states)
-    memory, state = writing.start(graph, model.decoder, found)
-    shapes = writing.shapes(model.decoder)
+        join = Linear(model.join.weight, model.join.bias)
+        states = encoded.states and [tuple(graph.linear(part, join) for part in parts) for parts in encoded.states]
+        encoded = Memory(graph.linear(encoded.values, join), encoded.inside, states)
+    memory, state = writer.start(graph, target, encoded)
+    shapes = writer.shapes(target)
     for name, value in {**memory, **state}.items():
         graph.output(name, value, shapes[name])
     return list(memory), list(state)
 
 
 def write_decoder(
-    graph: Graph, model: EncoderDecoder, writing: ModuleType, memory: list[str], state: list[str]
+    graph: Graph, model: EncoderDecoder, writer: Any, target: Any, memory: list[str], state: list[str]
 ) -> None:
     """The graph of one step."""
     tokens = graph.input("tokens", ["batch"], torch.int64)
     lengths = graph.input("lengths", ["batch"], torch.int64)
-    shapes = writing.shapes(model.decoder)
-    given = {name: graph.input(name, shapes[name]) for name in (*memory, *state)}
-    embedded = graph.embed(tokens, model.target_embedding, math.sqrt(model.decoder.embedding))
-    step = writing.step(graph, model.decoder, embedded, lengths, given, {name: given[name] for name in state})
-    hidden = graph.apply(model.narrow, step.hidden)
+    shapes = writer.shapes(target)
+    tensors = {name: graph.input(name, shapes[name]) for name in (*memory, *state)}
+    embedded = graph.embed(tokens, model.target_embedding.weight, math.sqrt(model.decoder.embedding))
+    step = writer.step(graph, target, embedded, lengths, tensors, {name: tensors[name] for name in state})
+    hidden = step.hidden
+    if isinstance(model.narrow, nn.Linear):
+        hidden = graph.linear(hidden, Linear(model.narrow.weight, model.narrow.bias))
     bias = [] if model.output_bias is None else [graph.constant(model.output_bias)]
     logits = graph.add("Gemm", hidden, graph.constant(model.output_weight), *bias, transB=1)
     graph.output("logits", logits, ["batch", model.output_weight.shape[0]])

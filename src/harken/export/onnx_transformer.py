@@ -1,237 +1,265 @@
-"""Encoder and decoder step of a Transformer as ONNX nodes; what they compute is in `harken.nn.transformer.block`."""
+"""Transformer encoders, decoder steps and decoder-only models as ONNX nodes; see `harken.nn.transformer.block`.
+
+The caches of a decoder-only model hold the right-aligned source, then the target; `shift` (B,) says how far each source
+was moved to the right.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from harken.errors import UserError
 from harken.export.graph import Graph, Memory, Step
-from harken.models.transformer.decoder import TransformerDecoder
-from harken.models.transformer.encoder import TransformerEncoder
-from harken.nn.activations import ACTIVATIONS
-from harken.nn.attention.head_scores import DotHeads, ScaledHeads
-from harken.nn.attention.multihead import CrossAttention, SelfAttention
-from harken.nn.positions.absolute import LearnedPositions, SinusoidalPositions, sinusoids
-from harken.nn.positions.alibi import AlibiPositions
-from harken.nn.positions.base import AttentionPositions
-from harken.nn.positions.rotary import RotaryPositions
-from harken.nn.transformer.block import FeedForward
+from harken.kernels.decoding.description import CrossAttention, FeedForward, Norm, SelfAttention, Stack, Undescribed
+from harken.nn.positions.absolute import sinusoids
+
+if TYPE_CHECKING:
+    from harken.models.transformer.decoder_only import DecoderOnly
 
 LENGTH = 4096  # rows of the tables of sinusoidal and rotary positions
+CACHES = ("keys", "values")
+MEMORY = ("memory_keys", "memory_values")
 
 
-def refuse_stack(stack: Any, what: str, supported_positions: tuple[type, ...]) -> None:
-    """Check a stack of blocks before anything is written.
+def check(stack: Stack) -> None:
+    """Check a stack before anything is written.
 
     Raises:
-        UserError: it has experts, or a score or positions that the format does not have.
+        Undescribed: the formats have no SSRU.
     """
-    first = stack.blocks[0]
-    found = None
-    if not isinstance(first.feedforward, FeedForward):
-        found = "model.experts"
-    elif type(first.attention.score) not in (ScaledHeads, DotHeads):
-        found = f"model.attention = {type(first.attention.score).__name__.removesuffix('Heads').lower()!r}"
-    elif type(first.attention.positions) not in supported_positions:
-        found = f"model.positions = {type(first.attention.positions).__name__.removesuffix('Positions').lower()!r}"
-    elif not isinstance(stack.positions, SinusoidalPositions | LearnedPositions | None):
-        found = "model.positions of your own"
-    if found:
-        raise UserError(f"{what} has no form for {found}; train without it to export the model")
+    if stack.ssru:
+        raise Undescribed("model.decoder_mixer = 'ssru'")
 
 
-def refuse_unsupported(stack: Any) -> None:
-    """`refuse_stack` for ONNX."""
-    refuse_stack(stack, "the export to ONNX", (AttentionPositions, RotaryPositions, AlibiPositions))
-
-
-def positions_table(stack: Any, length: int = LENGTH) -> Tensor | None:
+def positions_table(stack: Stack) -> Tensor | None:
     """(length, D) what is added to the embeddings at each position, if anything is."""
     if stack.positions is None:
         return None
-    if isinstance(stack.positions, LearnedPositions):
-        return stack.positions.embedding.weight
-    return sinusoids(length, stack.width)
+    return sinusoids(LENGTH, stack.width) if stack.max_length is None else stack.positions(stack.max_length)
 
 
-def scale_of(score: Any, head_width: int) -> float:
-    """What scores are multiplied by."""
-    return 1.0 if isinstance(score, DotHeads) else 1 / math.sqrt(head_width)
-
-
-def encode(graph: Graph, encoder: TransformerEncoder, embedded: str, lengths: str) -> Memory:
+def encode(graph: Graph, stack: Stack, embedded: str, lengths: str) -> Memory:
     """Embeddings (B, S, D), times sqrt(D) already -> the memory (B, S, D)."""
-    stack, size = encoder.stack, graph.size(embedded, 1)
-    blocks: Any = stack.blocks
+    size = graph.size(embedded, 1)
     inside = graph.inside(lengths, size)
-    mask = graph.added_mask(inside, 1, 2)  # (B, 1, 1, S)
     values = add_positions(graph, stack, embedded, graph.ints(0), size)
-    for block in blocks:
-        inputs = graph.apply(block.attention_norm, values) if block.pre else values
-        change, _, _ = self_attention(graph, block.attention, inputs, graph.ints(0), size, mask)
-        values = feed_forward(graph, block, after(graph, block, block.attention_norm, values, change))
-    return Memory(graph.apply(stack.norm, values), inside)
+    blocks = Blocks(graph, stack, graph.ints(0), size, graph.added_mask(inside, 1, 2))
+    return Memory(blocks.run(values), inside)
 
 
-def start(graph: Graph, decoder: TransformerDecoder, memory: Memory) -> tuple[dict[str, str], dict[str, str]]:
+def start(graph: Graph, stack: Stack, memory: Memory) -> tuple[dict[str, str], dict[str, str]]:
     """Keys and values of the memory (L, B, N, S, K), and the empty caches (L, B, N, 0, K)."""
-    blocks: Any = decoder.stack.blocks
-    pairs = [cross_keys_values(graph, block.cross, memory.values) for block in blocks]
-    names = ("memory_keys", "memory_values")
-    stacked = {
-        name: stack_layers(graph, list(part)) for name, part in zip(names, zip(*pairs, strict=True), strict=True)
-    }
-    heads = blocks[0].attention.heads
-    sizes = [graph.ints(len(blocks)), graph.size(memory.values, 0), graph.ints(heads, 0, decoder.width // heads)]
+    stacked: dict[str, list[str]] = {name: [] for name in MEMORY}
+    for layer in stack.layers:
+        assert layer.cross_attention is not None
+        parts = graph.split(graph.linear(memory.values, layer.cross_attention.key_value), 2, stack.width)
+        for name, part in zip(MEMORY, parts, strict=True):
+            stacked[name].append(split_heads(graph, part, stack.heads))
+    sizes = [graph.ints(len(stack.layers)), graph.size(memory.values, 0), graph.ints(stack.heads, 0, head_width(stack))]
     empty = graph.add("ConstantOfShape", graph.add("Concat", *sizes, axis=0))  # float32 zeros
-    return stacked, {"keys": empty, "values": empty}
+    return {name: stack_layers(graph, parts) for name, parts in stacked.items()}, dict.fromkeys(CACHES, empty)
 
 
-def shapes(decoder: TransformerDecoder) -> dict[str, list[Any]]:
+def shapes(stack: Stack) -> dict[str, list[Any]]:
     """The shape of each tensor of `start`, with names for free sizes."""
-    blocks: Any = decoder.stack.blocks
-    layers, heads = len(blocks), blocks[0].attention.heads
-    size = decoder.width // heads
-    memory = {name: [layers, "batch", heads, "source", size] for name in ("memory_keys", "memory_values")}
-    return {**memory, **{name: [layers, "batch", heads, "time", size] for name in ("keys", "values")}}
+    return {name: cache_shape(stack, "source") for name in MEMORY} | {
+        name: cache_shape(stack, "time") for name in CACHES
+    }
+
+
+def cache_shape(stack: Stack, time: str) -> list[Any]:
+    """The shape of keys and of values, with a name for the time."""
+    return [len(stack.layers), "batch", stack.heads, time, head_width(stack)]
 
 
 def step(
-    graph: Graph,
-    decoder: TransformerDecoder,
-    embedded: str,
-    lengths: str,
-    memory: dict[str, str],
-    state: dict[str, str],
+    graph: Graph, stack: Stack, embedded: str, lengths: str, memory: dict[str, str], state: dict[str, str]
 ) -> Step:
     """Embeddings of one token (B, D), times sqrt(D) already -> hidden (B, D), and the caches with it."""
-    stack = decoder.stack
-    blocks: Any = stack.blocks
     begin = graph.size(state["keys"], 3)
     end = graph.add("Add", begin, graph.ints(1))
     mask = graph.added_mask(graph.inside(lengths, graph.size(memory["memory_keys"], 3)), 1, 2)
     values = add_positions(graph, stack, graph.add("Unsqueeze", embedded, graph.ints(1)), begin, end)
-    keys_values: list[tuple[str, str]] = []
-    for layer, block in enumerate(blocks):
-        number = graph.constant(layer, torch.int64)
-        past = tuple(graph.add("Gather", state[name], number, axis=0) for name in ("keys", "values"))
-        inputs = graph.apply(block.attention_norm, values) if block.pre else values
-        change, *pair = self_attention(graph, block.attention, inputs, begin, end, None, past)
-        keys_values.append((pair[0], pair[1]))
-        values = after(graph, block, block.attention_norm, values, change)
-        inputs = graph.apply(block.cross_norm, values) if block.pre else values
-        seen = [graph.add("Gather", memory[name], number, axis=0) for name in ("memory_keys", "memory_values")]
-        query = split_heads(graph, graph.apply(block.cross.query, inputs), block.cross.heads)
-        context = attend(
-            graph, query, seen[0], seen[1], scale_of(block.cross.score, decoder.width // block.cross.heads), mask
+    blocks = Blocks(graph, stack, begin, end, None, state, {name: memory[name] for name in MEMORY}, mask)
+    hidden = graph.add("Squeeze", blocks.run(values), graph.ints(1))
+    return Step(hidden, blocks.caches())
+
+
+class Blocks:
+    """The blocks of a stack over the tokens from `begin` to `end`.
+
+    Args:
+        mask: added to the scores of self-attention.
+        past: the caches of earlier tokens by the names of `CACHES`.
+        memory, memory_mask: keys and values of the sources by the names of `MEMORY`, and what is added to their scores.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        stack: Stack,
+        begin: str,
+        end: str,
+        mask: str | None,
+        past: dict[str, str] | None = None,
+        memory: dict[str, str] | None = None,
+        memory_mask: str | None = None,
+    ) -> None:
+        self.graph, self.stack, self.begin, self.end = graph, stack, begin, end
+        self.past, self.memory, self.memory_mask = past, memory, memory_mask
+        self.keys: list[str] = []
+        self.contents: list[str] = []
+        if stack.slopes is not None:
+            bias = self._alibi(stack.slopes)
+            mask = bias if mask is None else graph.add("Add", mask, bias)
+        self.mask = mask
+
+    def run(self, values: str) -> str:
+        """(B, T, D) -> (B, T, D), with the last norm."""
+        for number, layer in enumerate(self.stack.layers):
+            mixer, cross, feed_forward = layer.self_attention, layer.cross_attention, layer.feed_forward
+            assert isinstance(mixer, SelfAttention)
+            values = self._connect(values, mixer.norm, lambda x, m=mixer, n=number: self._self_attention(m, n, x))  # type: ignore[misc]
+            if cross is not None:
+                values = self._connect(values, cross.norm, lambda x, c=cross, n=number: self._cross_attention(c, n, x))  # type: ignore[misc]
+            values = self._connect(values, feed_forward.norm, lambda x, f=feed_forward: self._feed_forward(f, x))  # type: ignore[misc]
+        return values if self.stack.norm is None else self.graph.norm(values, self.stack.norm)
+
+    def caches(self) -> dict[str, str]:
+        """Keys and values (L, B, N, T, K) of all tokens."""
+        stacked = (stack_layers(self.graph, parts) for parts in (self.keys, self.contents))
+        return dict(zip(CACHES, stacked, strict=True))
+
+    def _connect(self, values: str, norm: Norm, sublayer: Callable[[str], str]) -> str:
+        """A sub-layer with its residual connection and norm."""
+        graph, pre = self.graph, self.stack.pre
+        values = graph.add("Add", values, sublayer(graph.norm(values, norm) if pre else values))
+        return values if pre else graph.norm(values, norm)
+
+    def _self_attention(self, layer: SelfAttention, number: int, values: str) -> str:
+        graph, stack = self.graph, self.stack
+        parts = graph.split(graph.linear(values, layer.query_key_value), 3, stack.width)
+        query, key, value = (split_heads(graph, part, stack.heads) for part in parts)
+        if stack.angles is not None:
+            query, key = self._rotate(query), self._rotate(key)
+        if self.past is not None:
+            past = (self._layer_of(self.past[name], number) for name in CACHES)
+            key, value = (graph.add("Concat", *pair, axis=2) for pair in zip(past, (key, value), strict=True))
+        self.keys.append(key)
+        self.contents.append(value)
+        return graph.linear(self._attend(query, key, value, self.mask), layer.output)
+
+    def _cross_attention(self, layer: CrossAttention, number: int, values: str) -> str:
+        assert self.memory is not None
+        key, value = (self._layer_of(self.memory[name], number) for name in MEMORY)
+        query = split_heads(self.graph, self.graph.linear(values, layer.query), self.stack.heads)
+        return self.graph.linear(self._attend(query, key, value, self.memory_mask), layer.output)
+
+    def _attend(self, query: str, key: str, value: str, mask: str | None) -> str:
+        """(B, N, T, K) and (B, N, S, K) -> contexts (B, T, D)."""
+        graph = self.graph
+        scale = 1 / math.sqrt(head_width(self.stack)) if self.stack.scaled else 1.0
+        query = graph.add("Mul", query, graph.constant(scale))
+        scores = graph.add("MatMul", query, graph.add("Transpose", key, perm=[0, 1, 3, 2]))
+        scores = scores if mask is None else graph.add("Add", scores, mask)
+        context = graph.add("MatMul", graph.add("Softmax", scores, axis=-1), value)
+        return graph.reshape(graph.add("Transpose", context, perm=[0, 2, 1, 3]), 0, 0, -1)
+
+    def _feed_forward(self, layer: FeedForward, values: str) -> str:
+        graph, inner = self.graph, self.graph.linear(values, layer.expand)
+        if self.stack.activation == "swiglu":
+            gate, candidate = graph.split(inner, 2, self.stack.feedforward)
+            inner = graph.add("Mul", graph.add("Mul", gate, graph.add("Sigmoid", gate)), candidate)
+        else:
+            inner = graph.gelu(inner) if self.stack.activation == "gelu" else graph.add("Relu", inner)
+        return graph.linear(inner, layer.contract)
+
+    def _rotate(self, values: str) -> str:
+        """Rotary positions of (B, N, T, K)."""
+        graph, size = self.graph, head_width(self.stack)
+        angles = graph.rows(sinusoids(LENGTH, size), self.begin, self.end)
+        sine, cosine = graph.split(graph.reshape(angles, 0, size // 2, 2), 2, 1)  # (T, K / 2, 1) each
+        first, second = graph.split(graph.reshape(values, 0, 0, 0, size // 2, 2), 2, 1)  # (B, N, T, K / 2, 1) each
+        rotated = (
+            graph.add("Sub", graph.add("Mul", first, cosine), graph.add("Mul", second, sine)),
+            graph.add("Add", graph.add("Mul", first, sine), graph.add("Mul", second, cosine)),
         )
-        change = graph.apply(block.cross.output, context)
-        values = feed_forward(graph, block, after(graph, block, block.cross_norm, values, change))
-    hidden = graph.add("Squeeze", graph.apply(stack.norm, values), graph.ints(1))
-    keys, contents = zip(*keys_values, strict=True)
-    return Step(hidden, {"keys": stack_layers(graph, list(keys)), "values": stack_layers(graph, list(contents))})
+        return graph.reshape(graph.add("Concat", *rotated, axis=-1), 0, 0, 0, size)
+
+    def _alibi(self, slopes: Tensor) -> str:
+        """-m |i - j| (N, T, S)."""
+        graph = self.graph
+        rows = graph.add("Unsqueeze", graph.range(self.begin, self.end), graph.ints(1))
+        apart = graph.add("Abs", graph.add("Sub", graph.range(graph.ints(0), self.end), rows))  # (T, S)
+        apart = graph.add("Cast", apart, to=graph.onnx.TensorProto.FLOAT)
+        return graph.add("Mul", apart, graph.constant(-slopes[:, None, None]))
+
+    def _layer_of(self, stacked: str, number: int) -> str:
+        return self.graph.add("Gather", stacked, self.graph.constant(number, torch.int64), axis=0)
 
 
-def add_positions(graph: Graph, stack: Any, values: str, begin: str, end: str) -> str:
+def write_decoder_only_encoder(graph: Graph, model: DecoderOnly, stack: Stack) -> None:
+    """The graph from source ids to the caches with the source in them."""
+    source = graph.input("source", ["batch", "source"], torch.int64)
+    lengths = graph.input("lengths", ["batch"], torch.int64)
+    size = graph.size(source, 1)
+    shift = graph.add("Sub", size, lengths)  # (B,)
+    positions = graph.range(graph.ints(0), size)
+    column = graph.add("Unsqueeze", shift, graph.ints(1))
+    moved = graph.add("Mod", graph.add("Sub", positions, column), size)  # (B, S); the divisor's sign, as in Python
+    source = graph.add("GatherElements", source, moved, axis=1)
+    mask = graph.added_mask(graph.add("GreaterOrEqual", positions, column), 1, 2)  # (B, 1, 1, S)
+    values = embed_shifted(graph, stack, source, model.source_embedding.weight, positions, column)
+    blocks = Blocks(graph, stack, graph.ints(0), size, mask)
+    blocks.run(values)
+    graph.output("shift", shift, ["batch"], torch.int64)
+    for name, values in blocks.caches().items():
+        graph.output(name, values, cache_shape(stack, "source"))
+
+
+def write_decoder_only_step(graph: Graph, model: DecoderOnly, stack: Stack) -> None:
+    """The graph of one step."""
+    tokens = graph.input("tokens", ["batch"], torch.int64)
+    graph.input("lengths", ["batch"], torch.int64)  # as every decoder has it; `shift` says what is needed here
+    shift = graph.input("shift", ["batch"], torch.int64)
+    past = {name: graph.input(name, cache_shape(stack, "time")) for name in CACHES}
+    begin = graph.size(past["keys"], 3)
+    end = graph.add("Add", begin, graph.ints(1))
+    column = graph.add("Unsqueeze", shift, graph.ints(1))
+    visible = graph.add("GreaterOrEqual", graph.range(graph.ints(0), end), column)
+    token = graph.add("Unsqueeze", tokens, graph.ints(1))  # (B, 1)
+    values = embed_shifted(graph, stack, token, model.target_embedding.weight, begin, column)
+    blocks = Blocks(graph, stack, begin, end, graph.added_mask(visible, 1, 2), past)
+    hidden = graph.add("Squeeze", blocks.run(values), graph.ints(1))
+    logits = graph.add("Gemm", hidden, graph.constant(model.output_weight), transB=1)
+    graph.output("logits", logits, ["batch", model.output_weight.shape[0]])
+    for name, values in blocks.caches().items():
+        graph.output(f"next_{name}", values, cache_shape(stack, "next_time"))
+
+
+def embed_shifted(graph: Graph, stack: Stack, ids: str, table: Tensor, positions: str, shift: str) -> str:
+    """(B, T, D): scaled, plus the positions minus the shift, if they are of the added kind."""
+    values = graph.embed(ids, table, math.sqrt(stack.width))
+    added = positions_table(stack)
+    if added is None:
+        return values
+    numbers = graph.add("Max", graph.add("Sub", positions, shift), graph.ints(0))  # padding stands before the first
+    return graph.add("Add", values, graph.add("Gather", graph.constant(added), numbers))
+
+
+def add_positions(graph: Graph, stack: Stack, values: str, begin: str, end: str) -> str:
     """(B, T, D) plus the positions from `begin` to `end`, if they are of the added kind."""
     table = positions_table(stack)
-    return values if table is None else graph.add("Add", values, rows_of(graph, table, begin, end))
+    return values if table is None else graph.add("Add", values, graph.rows(table, begin, end))
 
 
-def rows_of(graph: Graph, table: Tensor, begin: str, end: str) -> str:
-    """Some rows of a table; both ends are (1,)."""
-    return graph.add("Slice", graph.constant(table), begin, end, graph.ints(0))
-
-
-def self_attention(
-    graph: Graph,
-    layer: SelfAttention,
-    values: str,
-    begin: str,
-    end: str,
-    mask: str | None,
-    past: tuple[str, ...] = (),
-) -> tuple[str, str, str]:
-    """(B, T, D) at positions `begin` to `end` attend to themselves and the past -> (B, T, D), all keys and values."""
-    width = layer.output.in_features
-    projected = graph.apply(layer.query_key_value, values)
-    parts = graph.add_many("Split", projected, graph.ints(width, width, width), outputs=3, axis=-1)
-    query, key, value = (split_heads(graph, part, layer.heads) for part in parts)
-    positions, size = layer.positions, width // layer.heads
-    if isinstance(positions, RotaryPositions):
-        query, key = (rotate(graph, one, size, begin, end) for one in (query, key))
-    if past:
-        key, value = (graph.add("Concat", *pair, axis=2) for pair in zip(past, (key, value), strict=True))
-    if isinstance(positions, AlibiPositions):
-        bias = alibi(graph, positions, begin, end)
-        mask = bias if mask is None else graph.add("Add", mask, bias)
-    context = attend(graph, query, key, value, scale_of(layer.score, size), mask)
-    return graph.apply(layer.output, context), key, value
-
-
-def attend(graph: Graph, query: str, key: str, value: str, scale: float, mask: str | None) -> str:
-    """(B, N, T, K) and (B, N, S, K) -> contexts (B, T, D)."""
-    query = graph.add("Mul", query, graph.constant(scale))
-    scores = graph.add("MatMul", query, graph.add("Transpose", key, perm=[0, 1, 3, 2]))
-    scores = scores if mask is None else graph.add("Add", scores, mask)
-    context = graph.add("MatMul", graph.add("Softmax", scores, axis=-1), value)
-    return graph.reshape(graph.add("Transpose", context, perm=[0, 2, 1, 3]), 0, 0, -1)
-
-
-def cross_keys_values(graph: Graph, layer: CrossAttention, memory: str) -> tuple[str, str]:
-    """(B, S, D) -> keys and values (B, N, S, K)."""
-    width = layer.output.in_features
-    projected = graph.apply(layer.key_value, memory)
-    key, value = graph.add_many("Split", projected, graph.ints(width, width), outputs=2, axis=-1)
-    return split_heads(graph, key, layer.heads), split_heads(graph, value, layer.heads)
-
-
-def rotate(graph: Graph, values: str, size: int, begin: str, end: str) -> str:
-    """Rotary positions of (B, N, T, K)."""
-    angles = graph.reshape(rows_of(graph, sinusoids(LENGTH, size), begin, end), 0, size // 2, 2)  # (T, K / 2, 2)
-    sine, cosine = halves(graph, angles)
-    first, second = halves(graph, graph.reshape(values, 0, 0, 0, size // 2, 2))  # (B, N, T, K / 2, 1) each
-    turned = (
-        graph.add("Sub", graph.add("Mul", first, cosine), graph.add("Mul", second, sine)),
-        graph.add("Add", graph.add("Mul", first, sine), graph.add("Mul", second, cosine)),
-    )
-    return graph.reshape(graph.add("Concat", *turned, axis=-1), 0, 0, 0, size)
-
-
-def halves(graph: Graph, values: str) -> list[str]:
-    """(..., 2) -> (..., 1) twice."""
-    return graph.add_many("Split", values, graph.ints(1, 1), outputs=2, axis=-1)
-
-
-def alibi(graph: Graph, positions: AlibiPositions, begin: str, end: str) -> str:
-    """-m |i - j| (N, T, S)."""
-    rows = graph.add("Unsqueeze", graph.range(begin, end), graph.ints(1))
-    apart = graph.add("Abs", graph.add("Sub", graph.range(graph.ints(0), end), rows))  # (T, S)
-    apart = graph.add("Cast", apart, to=graph.onnx.TensorProto.FLOAT)
-    return graph.add("Mul", apart, graph.constant(-positions.slopes[:, None, None]))
-
-
-def feed_forward(graph: Graph, block: Any, values: str) -> str:
-    """The last sub-layer of a block."""
-    layer: FeedForward = block.feedforward
-    inner = graph.apply(layer.expand, graph.apply(block.feedforward_norm, values) if block.pre else values)
-    if layer.activation is ACTIVATIONS["swiglu"]:
-        size = layer.contract.in_features
-        gate, candidate = graph.add_many("Split", inner, graph.ints(size, size), outputs=2, axis=-1)
-        inner = graph.add("Mul", graph.add("Mul", gate, graph.add("Sigmoid", gate)), candidate)
-    else:
-        inner = graph.gelu(inner) if layer.activation is ACTIVATIONS["gelu"] else graph.add("Relu", inner)
-    return after(graph, block, block.feedforward_norm, values, graph.apply(layer.contract, inner))
-
-
-def after(graph: Graph, block: Any, norm: Any, values: str, change: str) -> str:
-    """The residual connection around a sub-layer."""
-    values = graph.add("Add", values, change)
-    return values if block.pre else graph.apply(norm, values)
+def head_width(stack: Stack) -> int:
+    """K."""
+    return stack.width // stack.heads
 
 
 def split_heads(graph: Graph, values: str, heads: int) -> str:

@@ -4,6 +4,9 @@ Drop-in for `torch.nn`: `RNN`, `LSTM`, `GRU` and their cells, `MultiheadAttentio
 build on: `Cell` and `Stack` for recurrent cells of your own, `AttentionPositions` for positions.
 """
 
+from importlib import import_module
+from typing import Any
+
 from harken.nn.attention.functional import (
     Attention,
     additive_attend,
@@ -35,7 +38,6 @@ from harken.nn.recurrent.cell import Cell, CellKind, Products, Step
 from harken.nn.recurrent.gru import GRUCell
 from harken.nn.recurrent.layers import GRU, LSTM, RNN
 from harken.nn.recurrent.lstm import LSTMCell
-from harken.nn.recurrent.onnx import export_onnx
 from harken.nn.recurrent.rnn import RNNCell
 from harken.nn.recurrent.stack import Stack
 from harken.nn.recurrent.trace import DirectionTrace, Trace
@@ -116,3 +118,10 @@ __all__ = [
     "smoothed_cross_entropy",
     "unfold",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`export_onnx` is part of `harken.export`, which imports this package."""
+    if name == "export_onnx":
+        return import_module("harken.export.onnx_recurrent").export_onnx
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

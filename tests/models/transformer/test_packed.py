@@ -64,6 +64,7 @@ def test_sinusoidal_tables_grow_before_packed_sentences_read_them() -> None:
         {"attention_dropout": 0.1},
         {"experts": 2},
         {"attention": "additive"},
+        {"decoder_mixer": "ssru"},
         {"decoder": {"architecture": "recurrent", "embedding": 16, "width": 16}},
     ],
     ids=str,

@@ -117,3 +117,15 @@ def test_dropout_in_training_alone(values: Tensor, kind: type[nn.Module]) -> Non
     assert not torch.allclose(run(), run())
     layer.eval()
     assert torch.equal(run(), run())
+
+
+@pytest.mark.parametrize("shape", [(WIDTH,), (5, WIDTH), (1, 2, 5, WIDTH)])
+def test_inputs_of_other_dimensions_are_refused(shape: tuple[int, ...]) -> None:
+    x, own, cross = torch.randn(shape), SelfAttention(WIDTH, HEADS), CrossAttention(WIDTH, HEADS)
+    memory = cross.keys_values(torch.randn(2, 5, WIDTH))
+    message = rf"takes inputs \(B, T, D\), but these have {len(shape)} dim"
+    for call in (lambda: own(x), lambda: own.with_weights(x, None, False), lambda: cross(x, memory)):
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(ValueError, match=message):
+        cross.keys_values(x)

@@ -122,3 +122,22 @@ def test_wrong_masks_are_refused() -> None:
         ours(values, values, values, key_padding_mask=PADDING)
     with pytest.raises(ValueError, match="cannot be shared by 3 heads"):
         MultiheadAttention(8, 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8])
+@pytest.mark.parametrize("name", ["attn_mask", "key_padding_mask"])
+def test_masks_of_integers_are_refused_as_torch_does(name: str, dtype: torch.dtype) -> None:
+    ours, theirs = pair(batch_first=True)
+    mask = torch.ones(*((T, T) if name == "attn_mask" else (B, T)), dtype=dtype)
+    x = torch.randn(B, T, D)
+    with pytest.raises(AssertionError, match="only bool and floating types"):
+        theirs(x, x, x, **{name: mask})
+    with pytest.raises(ValueError, match=f"{name} has the dtype torch.{'int64' if dtype == torch.int64 else 'uint8'}"):
+        ours(x, x, x, **{name: mask})
+
+
+@pytest.mark.parametrize("shape", [(D,), (1, B, T, D)])
+def test_inputs_of_other_dimensions_are_refused(shape: tuple[int, ...]) -> None:
+    layer, x = MultiheadAttention(D, N), torch.randn(shape)
+    with pytest.raises(ValueError, match=rf"takes inputs \(T, B, D\) or \(T, D\), but a query has {len(shape)} dim"):
+        layer(x, x, x)

@@ -112,19 +112,18 @@ def describe_cell(cell: Any) -> Cell:
     kind = CELLS.get(type(cell))
     if kind is None or not cell.is_plain:
         raise Undescribed(f"cell={type(cell).__name__}")
-    if cell.norm_ih is not None:
-        raise Undescribed("layer_norm=True")
     options: dict[str, Any] = {}
+    undescribed = ["layer_norm=True"] if cell.norm_ih is not None else []
     if isinstance(cell, LSTMCell):
-        if cell.peephole == "full":
-            raise Undescribed("peephole='full'")
-        if cell.proj_size:
-            raise Undescribed(f"proj_size={cell.proj_size}")
+        undescribed += ["peephole='full'"] if cell.peephole == "full" else []
+        undescribed += [f"proj_size={cell.proj_size}"] if cell.proj_size else []
         options = {"peephole": cell.weight_ch, "coupled": cell.coupled}
     elif isinstance(cell, GRUCell):
         options = {"reset": cell.reset}
     elif isinstance(cell, RNNCell):
         options = {"nonlinearity": cell.nonlinearity}
+    if undescribed:
+        raise Undescribed(", ".join(undescribed))
     return Cell(kind, cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh, **options)
 
 

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 def is_supported(model: TranslationModel) -> bool:
     """Whether `packed_loss` can replace the model's loss: Transformer blocks with dot products on both sides.
 
-    Relative, ALiBi and dependency positions, dropout on attention weights and mixtures of experts need padded batches.
+    Relative, ALiBi and dependency positions, dropout on attention weights, mixtures of experts and SSRUs need padded
+    batches.
     """
     encoder, decoder = getattr(model, "encoder", None), getattr(model, "decoder", None)
     if type(encoder) is not TransformerEncoder or type(decoder) is not TransformerDecoder or model.join is not None:
@@ -45,6 +46,7 @@ def is_supported(model: TranslationModel) -> bool:
     kinds = (type(None), SinusoidalPositions, LearnedPositions)
     return all(type(stack.positions) in kinds for stack in (encoder.stack, decoder.stack)) and all(
         isinstance(block, EncoderBlock | DecoderBlock)  # not its type, which FSDP changes
+        and block.mixer == "attention"
         and type(block.attention) is SelfAttention
         and type(block.attention.positions) in (AttentionPositions, RotaryPositions)
         and block.attention.score.is_dot_product

@@ -25,6 +25,12 @@ from harken.nn.positions.base import AttentionPositions
 Linear = Callable[[nn.Linear, Tensor], Tensor]  # applies a layer (`harken.nn.transformer.fused.linear`)
 
 
+def check_dimensions(values: Tensor) -> None:
+    """Refuse inputs that are not (B, T, D)."""
+    if values.dim() != 3:
+        raise ValueError(f"attention takes inputs (B, T, D), but these have {values.dim()} dimensions")
+
+
 def split_heads(values: Tensor, heads: int) -> Tensor:
     """(B, T, D) -> (B, N, T, K)."""
     batch, time, width = values.shape
@@ -62,6 +68,7 @@ class SelfAttention(nn.Module):
 
     def project(self, values: Tensor, start: int | Tensor = 0) -> tuple[Tensor, Tensor, Tensor]:
         """(B, T, D), the first at position `start` -> queries, keys, values (B, N, T, K)."""
+        check_dimensions(values)
         query, key, value = (split_heads(part, self.heads) for part in self.query_key_value(values).chunk(3, -1))
         return *self.positions.apply_rotary(self.score.queries(query), self.score.keys(key), start), value
 
@@ -166,6 +173,7 @@ class CrossAttention(nn.Module):
 
     def keys_values(self, memory: Tensor) -> KeyValue:
         """(B, S, D) -> keys and values (B, N, S, K), computed once for each source."""
+        check_dimensions(memory)
         key, value = self.key_value(memory).chunk(2, -1)
         return self.score.keys(split_heads(key, self.heads)), split_heads(value, self.heads)
 
@@ -185,6 +193,7 @@ class CrossAttention(nn.Module):
     def _attend(
         self, values: Tensor, memory: KeyValue, mask: Tensor | None, need_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
+        check_dimensions(values)
         time, (sources, heads, _, size) = values.shape[1], memory[0].shape
         query = self.query(values).view(sources, -1, heads, size).transpose(1, 2)  # (B, N, R / B x T, K)
         query, weights = self.score.queries(query), None

@@ -112,6 +112,10 @@ class MultiheadAttention(nn.Module):
             average_attn_weights: the mean over the heads.
             is_causal: queries see no later keys; with an `attn_mask`, a remark that the mask says so, as in torch.
         """
+        if query.dim() not in (2, 3):
+            raise ValueError(
+                f"MultiheadAttention takes inputs (T, B, D) or (T, D), but a query has {query.dim()} dimensions"
+            )
         single = query.dim() == 2
         same_kv, same = key is value, query is key and key is value
         if single:
@@ -174,6 +178,9 @@ class MultiheadAttention(nn.Module):
         batch, heads, targets, _ = query.shape
         visible: Tensor | None = None
         added: Tensor | None = None
+        for name, mask in (("attn_mask", attn_mask), ("key_padding_mask", padding)):
+            if mask is not None and mask.dtype != torch.bool and not mask.is_floating_point():
+                raise ValueError(f"{name} has the dtype {mask.dtype}; masks are bool (True = hidden), or floats")
         if attn_mask is not None and tuple(attn_mask.shape) not in ((targets, keys), (batch * heads, targets, keys)):
             raise ValueError(
                 f"attn_mask has shape {tuple(attn_mask.shape)}, but here it is ({targets}, {keys}), or "
