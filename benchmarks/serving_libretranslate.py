@@ -58,7 +58,7 @@ def stub_harken() -> None:
     """Put the stub in the place of models; also in the worker process, which imports this file anew."""
     import harken.api
     from harken.serving import operations
-    from harken.serving.operations import looking
+    from harken.tasks.translate.job import TranslateJob
 
     def run_batch(model: Any, operation: str, items: list[Any], options: dict[str, Any]) -> list[Any]:
         texts = [item["text"] for item in items]
@@ -69,7 +69,7 @@ def stub_harken() -> None:
         (harken.api, "load"): lambda folder, device: stub,
         (operations, "run_batch"): run_batch,
         (operations, "facts_of"): lambda model: {},
-        (looking, "prepare_kernels"): lambda model: None,
+        (TranslateJob, "prepare_serving"): lambda self, model: None,
     }
     for (module, name), value in changes.items():
         setattr(module, name, value)

@@ -56,7 +56,7 @@ def look(example: str) -> Callable[[Any], Picture]:
     def draw(model: Any) -> Picture:
         from harken.tasks.registry import job_of
 
-        return job_of(model.recipe.task).look(model, example)
+        return job_of(model.recipe.task).attention_figure(model, example)
 
     return draw
 

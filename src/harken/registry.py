@@ -77,6 +77,19 @@ class Registry:
         """All known names, those that ship first."""
         return [*self.shipped, *(name for name in self._added() if name not in self.shipped)]
 
+    def in_plugins(self) -> list[str]:
+        """References to the classes of the right base that modules named as plugins define."""
+        if self.base is None or not _PLUGINS:
+            return []
+        home, _, attribute = self.base.partition(":")
+        base = getattr(import_module(home), attribute)
+        return [
+            f"{place}:{name}"
+            for place, module in _PLUGINS.items()
+            for name, value in vars(module).items()
+            if isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
+        ]
+
     def __contains__(self, name: object) -> bool:
         """Whether a name is known; a reference is, or `find` raises."""
         if name in self.shipped or name in self._registered or name in self._entry_points():

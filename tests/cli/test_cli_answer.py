@@ -19,7 +19,7 @@ class LastWord:
 
     recipe = SimpleNamespace(task="answer")
 
-    def answer_all(self, questions: Sequence[Question]) -> list[Answer]:
+    def answer_all(self, questions: Sequence[Question], progress: Any = None) -> list[Answer]:
         return [
             Answer(one.facts[-1].strip(".").split()[-1], 0.5, one.facts, one.question, np.ones((2, len(one.facts))) / 2)
             for one in questions

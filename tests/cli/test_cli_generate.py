@@ -69,13 +69,20 @@ def test_evaluate_prints_the_baseline_beside_it(run: Callable[..., Any], folder:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["x", "--temperature", "-1"], "temperature is -1.0"),
-        (["x", "--top-p", "2"], "top-p is 2.0"),
+        (["x", "--top-p", "0"], "top-p is 0.0"),
         (["x", "--out", "a.svg"], "--out writes the picture of --surprisal"),
-        (["x", "--surprisal", "--out", "a.gif"], "name it .html, .svg or .png"),
+        (["x", "--surprisal", "--out", "a.gif"], "name it like surprisal.html, surprisal.svg or surprisal.png"),
         ([" ", "--surprisal"], "there is no text to score"),
     ],
 )
 def test_mistakes_are_one_sentence(run: Callable[..., Any], folder: Path, options: list[str], words: str) -> None:
     done = run("generate", folder, *options)
     assert done.exit_code == 2 and words in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(("option", "value"), [("--temperature", "-1"), ("--top-p", "2"), ("--length", "0")])
+def test_options_out_of_their_bounds_are_usage_errors(
+    run: Callable[..., Any], folder: Path, option: str, value: str
+) -> None:
+    done = run("generate", folder, "x", option, value)
+    assert done.exit_code == 2 and option in done.stderr and "or equal to" in done.stderr

@@ -153,7 +153,7 @@ def test_regression_takes_vectors_and_elmo(words: Path, tmp_path: Path) -> None:
     again = harken.load(tmp_path / "run")
     text = "the good film of number 3"
     assert np.allclose(made.predict([text]), again.predict([text, "a longer one , of quite another length"])[:1])
-    assert "good" in again.look(text).to_terminal()
+    assert "good" in again.attention_figure(text).to_terminal()
     assert again.reading(text)[1] == {"network.reader.encoder": [*text.split(), "</s>"]}
 
 

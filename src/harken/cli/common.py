@@ -19,17 +19,16 @@ import typer
 
 from harken.errors import UserError, printable
 from harken.files import expand_user
+from harken.tasks.interface import BATCH, Reading
 
 if TYPE_CHECKING:
     from harken.lab.experiment import Progress
     from harken.tasks.job import Drawable, Job
 
 T = TypeVar("T")
-BATCH = 256  # lines read before they are worked on
+F = TypeVar("F", bound=Callable[..., None])
 EVERY = 15.0  # seconds between lines of progress where stderr is no terminal
 ENDINGS = (".html", ".svg", ".png")
-MAX_SEED = 2**63 - 1  # what the random generators of torch and numpy both take
-MAX_COUNT = 1_000_000  # of anything that is asked for by number and kept in memory
 
 
 def complete_recipe(incomplete: str) -> list[str]:
@@ -60,6 +59,16 @@ ReplaceBytes = Annotated[
     bool, typer.Option("--replace", help="Tell lines that are not UTF-8 and replace their wrong bytes, not stop.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def examples(*lines: str) -> Callable[[F], F]:
+    """A decorator that gives a verb the examples at the end of its help."""
+
+    def decorate(verb: F) -> F:
+        verb.examples = lines  # type: ignore[attr-defined]
+        return verb
+
+    return decorate
 
 
 def output_folder(text: str) -> Path:
@@ -105,11 +114,16 @@ def load_for(task: str, folder: Path) -> Any:
     """
     model, _ = load_with_job(folder)
     if model.recipe.task != task:
-        raise UserError(
-            f"{folder} was trained for the task {model.recipe.task!r}, and this needs a model of the task {task!r}; "
-            f"use {use_of(model.recipe.task, folder)}"
-        )
+        raise UserError(other_job(folder, model.recipe.task, task))
     return model
+
+
+def other_job(folder: Path, task: str, needed: str) -> str:
+    """What is said of a model of another job than a verb needs."""
+    return (
+        f"{folder} was trained for the task {task!r}, and this needs a model of the task {needed!r}; "
+        f"use {use_of(task, folder)}"
+    )
 
 
 def accepted_options(job: Job, folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,65 +169,13 @@ def is_file(given: str) -> bool:
 
 
 def open_lines(file: Path | None, replace: bool = False) -> Iterator[str]:
-    """The lines of a file, or of stdin for None and `-`.
-
-    What is not UTF-8 is refused, or with `replace` told with its line and replaced.
-    """
-    from harken.data.io.files import decode_lines, read_lines, require_file
-
-    report = tell if replace else None
-    if file is None or str(file) == "-":
-        return decode_lines(sys.stdin.buffer, "stdin", report=report)
-    return read_lines(require_file(file), report=report)
+    """The lines of a file, or of stdin for None and `-`; see `Reading.lines`."""
+    return Reading(replace=replace, report=tell).lines(file)
 
 
-def open_inputs(model: Any, file: Path | None, form: str, column: str | None, replace: bool = False) -> Iterator[Any]:
-    """What a verb answers: the lines of stdin, or the inputs of a file in the format of the model's training data.
-
-    Args:
-        form: `--format`; `auto` is lines for stdin.
-        column: `--text-column`.
-
-    Raises:
-        UserError: signals without a file, an unknown format, or a file that cannot be read.
-    """
-    from harken.data.io.files import require_file
-    from harken.data.text.inputs import LINES, labelled_inputs, place, sentence_inputs, source_inputs
-
-    data, task = model.recipe.data, model.recipe.task
-    if getattr(data, "kind", "text") == "signal":
-        return _open_signals(data, file, form)
-    path = None if file is None or str(file) == "-" else file
-    if form == LINES or (path is None and form == "auto" and column is None):
-        return open_lines(path, replace)
-    path = Path("/dev/stdin") if path is None else path if path.is_dir() else require_file(path)
-    if task == "translate":
-        found = source_inputs(path, data, form, place(column))
-    elif task == "tag":
-        found = sentence_inputs(path, data, form, place(column))
-    else:
-        found = labelled_inputs(path, data, getattr(model, "classes", ()), form, column)
-    if found.note is None:
-        return open_lines(file, replace)
-    tell(f"{found.note}; --format lines reads whole lines")
-    return found.values
-
-
-def _open_signals(data: Any, file: Path | None, form: str) -> Iterator[Any]:
-    from harken.data.series.signals import BY_ENDING, READERS, read_signals
-
-    if file is None or str(file) == "-":
-        raise UserError("signals do not come through stdin; name a file, as .npy, .npz or in the format of training")
-    if form != "auto" and form not in READERS:
-        raise UserError(f"--format {form} holds no signals; choose from auto, {', '.join(READERS)}")
-    if form == "auto":
-        form = "arrays" if BY_ENDING.get(file.suffix) == "arrays" else data.format
-    return iter(read_signals(file, data.model_copy(update={"format": form})).values)
-
-
-def in_batches(items: Iterator[T], file: Path | None, size: int | None = None) -> Iterator[list[T]]:
-    """As many at a time as are worked on together: one where they are typed, else `size`, by default 256."""
-    size = size or (1 if file is None and sys.stdin.isatty() else BATCH)
+def in_batches(items: Iterator[T], file: Path | None, size: int = BATCH) -> Iterator[list[T]]:
+    """As many at a time as are worked on together: one where they are typed, else `size`."""
+    size = 1 if file is None and sys.stdin.isatty() else size
     while batch := list(islice(items, size)):
         yield batch
         sys.stdout.flush()

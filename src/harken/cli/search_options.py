@@ -13,19 +13,15 @@ from typing import Annotated, Any
 import typer
 
 from harken.search.descriptions import OPTIONS, Option
+from harken.tasks.interface import SEARCH_FLAGS
 
 PANEL = "Search"
 ELSEWHERE = {"beam"}  # what verbs have as an option of their own
-TEXT_ONLY = {  # what needs words of a source, a target vocabulary or further models
-    *("banned", "glossary", "language_model", "lm_weight", "mbr", "mbr_candidates"),
-    *("rerank", "rerank_weight", "rerank_reversed", "max_length_factor", "shortlist"),
-}
-NAMES = {"banned": "--ban", "diversity_groups": "--groups", "language_model": "--lm"}
 
 
-def with_search_options(verb: Callable[..., None], without: set[str] | None = None) -> Callable[..., None]:
-    """The verb with an option for every key but those `without`; its parameter `search` gets those that were given."""
-    fields = {name: option for name, option in OPTIONS.items() if name not in ELSEWHERE | (without or set())}
+def with_search_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """The verb with an option for every key; its parameter `search` gets those that were given."""
+    fields = {name: option for name, option in OPTIONS.items() if name not in ELSEWHERE}
     signature = inspect.signature(verb, eval_str=True)
     own = [parameter for parameter in signature.parameters.values() if parameter.name != "search"]
     added = [_parameter(name, option) for name, option in fields.items()]
@@ -42,7 +38,7 @@ def with_search_options(verb: Callable[..., None], without: set[str] | None = No
 
 def _parameter(name: str, option: Option) -> inspect.Parameter:
     help_text = option.description[:1].upper() + option.description[1:] + "."
-    flag = NAMES.get(name, "--" + name.replace("_", "-"))
+    flag = SEARCH_FLAGS.get(name, "--" + name.replace("_", "-"))
     if option.kind is bool:
         flag = f"{flag}/--no-{flag[2:]}"
     found = typer.Option(flag, help=help_text, rich_help_panel=PANEL, show_default=False)

@@ -90,7 +90,13 @@ def create_app(
         redoc_url=None,
     )
     app.state.serving, app.state.problem, app.state.stop = serving, None, None
-    for router in (native.router, jobs.router, libretranslate.router, deepl.router, deepl_documents.router):
+    for router in (
+        native.router,
+        jobs.create_router({model.task for model in serving.registry.models.values()}),
+        libretranslate.router,
+        deepl.router,
+        deepl_documents.router,
+    ):
         app.include_router(router)
     for extension in extensions:
         app.include_router(extension(serving))

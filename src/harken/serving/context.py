@@ -186,7 +186,7 @@ class Serving:
 
 def _width(options: dict[str, Any]) -> int:
     """How many times as long a search takes as with a beam of five, roughly."""
-    search = options.get("search") or {}
+    search = options.get("search") or {name: value for name, value in options.items() if value is not None}
     return max(1, max(search.get("beam", 1), search.get("mbr_candidates", 1), options.get("nbest", 1)) // 5)
 
 
@@ -199,7 +199,7 @@ def _cost(item: Any) -> int:
             return 1 + len(item["data"]) // 1000
         if "facts" in item:
             return sum(map(estimate_tokens, item["facts"]))
-        item = text if text is not None else item.get("past") or ""
+        item = text if text is not None else item.get("past") or item.get("signal") or ""
     return estimate_tokens(item) if isinstance(item, str) else 1 + len(item)
 
 

@@ -1,7 +1,7 @@
 """The answer of a model of any job to one input, and the picture behind it.
 
-Every job has `look`, which makes the picture of `harken attention`; the page draws the same figures. Sounds, images and
-tables come as uploaded files, which `look` reads from a temporary file.
+Every job has `attention_figure`, which makes the picture of `harken attention`; the page draws the same figures.
+Sounds, images and tables come as uploaded files, which `attention_figure` reads from a temporary file.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def answer(opened: Opened, text: str = "", file: tuple[str, bytes] | None = None
 def _look(opened: Opened, example: str) -> dict[str, Any]:
     """The job's own picture, and the answer in rows."""
     rows = _rows(opened, example)
-    picture: Any = opened.job.look(opened.model, example)
+    picture: Any = opened.job.attention_figure(opened.model, example)
     figures = picture.page_figures() if hasattr(picture, "page_figures") else picture.figures()
     return {"title": picture.heading, "caption": picture.caption, "rows": rows, "figures": figures_json(figures)}
 

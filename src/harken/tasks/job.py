@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from glob import glob
 from pathlib import Path
@@ -30,10 +30,16 @@ from harken.tasks.scores import Scores
 from harken.training.task import Task
 
 if TYPE_CHECKING:
+    from harken.data.text.inputs import Inputs
     from harken.recipe import Recipe
     from harken.tasks.artifacts import Artifact
     from harken.tasks.baselines import Baseline
+    from harken.tasks.interface import Interface
     from harken.tasks.predictor import Predictor
+    from harken.tasks.results import Result
+
+
+MAX_TRACED = 1000  # characters of a text whose gates are shown
 
 
 class Drawable(Protocol):
@@ -163,10 +169,19 @@ class Job(ABC):
 
     recipe: ClassVar[type[Recipe]]  # the class of its recipes; of a job that ships, recipe.py has it
     predictor: ClassVar[type[Predictor[Any, Any]]]  # what `load` gives
+    interface: ClassVar[Interface | None] = None  # of its command, route and form; None: it has none of them
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = ()  # what `prepare` may write beside the weights
-    usage: ClassVar[str] = "harken inspect {}"  # a command that puts a model to work; {} is its folder
-    example_input: ClassVar[str] = "a sentence"  # for hints on `harken inspect` and `harken attention`
     options: ClassVar[frozenset[str]] = frozenset()  # of the command line that this job takes and others do not
+
+    @property
+    def usage(self) -> str:
+        """A command that puts a model to work; {} is its folder."""
+        return self.interface.usage_line if self.interface else "harken inspect {}"
+
+    @property
+    def example_input(self) -> str:
+        """An example for hints on `harken inspect` and `harken attention`."""
+        return (self.interface and self.interface.input.example) or "a sentence"
 
     # For `prepare_table`: the key of `[data]` that a table in memory takes the place of, and those that go with it.
     table_key: ClassVar[str] = "train"
@@ -219,20 +234,74 @@ class Job(ABC):
     def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         """Score a loaded model on `files`, or on a split of its own corpus ("test" where None), for `harken evaluate`.
 
-        A job with `options` takes them as keyword arguments here, in `look` and in `examples`.
+        A job with `options` takes them as keyword arguments here, in `attention_figure` and in `examples`.
 
         Raises:
             UserError: no such split, or files that do not fit.
         """
         raise UserError(f"harken evaluate is not available for the task {model.recipe.task!r}")
 
-    def look(self, model: Any, example: str) -> Drawable:
+    def predict(
+        self, model: Any, examples: Sequence[Any], options: Any, progress: Callable[[int], None]
+    ) -> Iterable[Result | str | Mapping[str, Any]]:
+        """The results of a loaded model, one for each example; `interface` says what examples and options are.
+
+        Raises:
+            UserError: examples that the model cannot read.
+        """
+        raise UserError(f"harken predict is not available for the task {model.recipe.task!r}")
+
+    def stream(self, model: Any, example: Any, options: Any, cancelled: Callable[[], bool]) -> Iterator[str]:
+        """The parts of one result, as they become certain; for an interface that `is_streamed`.
+
+        Raises:
+            UserError: as `predict`; or the options leave nothing to stream.
+        """
+        raise UserError(f"{model.recipe.task} cannot be streamed")
+
+    def figure(self, results: Sequence[Any]) -> Drawable:
+        """A figure of all results of a command, for the option --out of an interface with a `figure`."""
+        raise NotImplementedError
+
+    def reads_texts(self, model: Any) -> bool:
+        """Whether examples are texts, and not signals."""
+        return True
+
+    def read_inputs(self, model: Any, path: Path | None, form: str, column: str | None) -> Inputs:
+        """The examples of a file (None: stdin) in the format of the model's training data.
+
+        Raises:
+            UserError: an unknown format, or a file that cannot be read.
+        """
+        raise UserError(f"a model of the task {model.recipe.task!r} reads lines of text; leave --format out")
+
+    def attention_figure(self, model: Any, example: str) -> Drawable:
         """What the model attends to in one example (a text, or the path of a file), for `harken attention`.
 
         Raises:
             UserError: the model has no attention.
         """
         raise UserError(f"a model with the task {model.recipe.task!r} has no attention to show")
+
+    def serve_gates(self, model: Any, items: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> list[Any]:
+        """Every gate, candidate and state over the steps of texts; with `units` each unit, else summaries."""
+        from harken.inspection import gates
+
+        if not self.reads_texts(model):  # it would open a text as the path of a file, which no client may name
+            raise UserError("this model reads signals; it shows nothing of a text")
+        results = []
+        for item in items:
+            if not item["text"].strip() or len(item["text"]) > MAX_TRACED:
+                raise UserError(f"gates are shown of a text with 1 to {MAX_TRACED} characters")
+            results.append(gates(model, item["text"], target=item.get("target")).to_dict(bool(options["units"])))
+        return results
+
+    def facts(self, model: Any) -> dict[str, Any]:
+        """What else `/v1/models` says of a model."""
+        return {}
+
+    def prepare_serving(self, model: Any) -> None:  # noqa: B027
+        """Load what a served model will need before the first request; most need nothing more."""
 
     def examples(self, model: Any, split: str) -> Sequence[Any]:
         """Examples of a split of the model's own corpus, for `harken inspect --gradients`.

@@ -103,7 +103,7 @@ def test_looking_rightly_means_the_needed_facts_and_no_others(model: Answerer) -
 
 
 def test_a_picture_of_one_text(model: Answerer) -> None:
-    picture = JOB.look(model, " ".join([*FACTS, "Where is the key?"]))
+    picture = JOB.attention_figure(model, " ".join([*FACTS, "Where is the key?"]))
     assert picture.facts == FACTS and picture.question == "Where is the key?" and picture.hops.shape == (2, 3)
     with pytest.raises(UserError, match="write the facts and then the question"):
         example_of("Anna slept.")

@@ -98,7 +98,7 @@ def test_without_attention_it_says_so_and_looks_by_gradient(tmp_path: Path, pool
     model = harken.train("opinions-classify", tmp_path / "m", overrides=changes, progress=False)
     with pytest.raises(UserError, match="which has no weights"):
         model.attention("good")
-    picture = JOB.look(model, "the film was good").to_terminal(100, False)
+    picture = JOB.attention_figure(model, "the film was good").to_terminal(100, False)
     assert f"gradient ({pooling} pooling)" in picture and "1.0" in picture and "attention" not in picture
 
 

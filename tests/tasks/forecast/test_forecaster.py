@@ -115,8 +115,8 @@ def test_inspection_works(home: Path) -> None:
     flows = CliRunner().invoke(app, ["inspect", str(home / "made"), "--gradients", "--json"])
     assert json.loads(flows.stdout)["sentences"] >= 16
     with pytest.raises(harken.UserError, match="nothing is neither a file nor a series of the model"):
-        model.look("nothing")
-    picture = model.look("sales")
+        model.attention_figure("nothing")
+    picture = model.attention_figure("sales")
     assert picture.shade.shape == (48,) and abs(picture.shade.sum() - 1) < 1e-5
     assert picture.shade[:12].sum() == 0  # before the window
     assert "▒" in picture.to_terminal(80, color=False)

@@ -127,11 +127,11 @@ def test_what_is_written_can_be_kept(penman: Penman, tmp_path: Path) -> None:
 
 
 def test_the_window_can_be_looked_at(penman: Penman, free: Penman) -> None:
-    picture = HandwritingJob().look(penman, "ab c")
+    picture = HandwritingJob().attention_figure(penman, "ab c")
     assert picture.target_words == ["a", "b", "␣", "c", "end"]  # type: ignore[attr-defined]
     np.testing.assert_allclose(picture.weights.sum(0), 1.0, atol=1e-3)  # type: ignore[attr-defined]
     with pytest.raises(UserError, match="cannot write 'ab c'"):
-        HandwritingJob().look(free, "ab c")
+        HandwritingJob().attention_figure(free, "ab c")
 
 
 def test_gradients_can_be_looked_at(penman: Penman, free: Penman) -> None:

@@ -157,7 +157,7 @@ def test_gates_and_gradients_can_be_looked_at(trained: Tagger) -> None:
 
 
 def test_the_picture_shows_tags_and_transitions(trained: Tagger) -> None:
-    picture = job_of("tag").look(trained, "we clean the house")
+    picture = job_of("tag").attention_figure(trained, "we clean the house")
     assert [panel.title.split(":")[0][:13] for panel in picture.panels] == ["Tags", "What the CRF "]  # type: ignore[attr-defined]
     assert "PRON" in picture.to_terminal(width=100, color=False)
 
@@ -166,7 +166,7 @@ def test_a_transformer_shows_where_words_look() -> None:
     recipe = load_recipe("phrasebook-tag", ["model={architecture='transformer', layers=2, width=16, heads=2}"])
     sentences = [Tagged(("a", "b", "c"), ("X", "Y", "X"))]
     task, vocabulary = build_task(recipe, sentences, sentences)
-    picture = job_of("tag").look(Tagger(recipe, task.model, vocabulary), "a b c")
+    picture = job_of("tag").attention_figure(Tagger(recipe, task.model, vocabulary), "a b c")
     first, second = picture.panels[-2:]  # type: ignore[attr-defined]
     assert first.title.startswith("Layer 1") and second.title.startswith("Layer 2")
     assert list(first.rows) == ["a", "b", "c"] == list(first.columns)

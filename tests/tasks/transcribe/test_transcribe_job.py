@@ -195,7 +195,7 @@ def test_scores_have_intervals_and_add_up(model: Transcriber, tmp_path: Path) ->
 
 def test_the_picture_has_the_symbols_that_were_heard(talkative: Transcriber, tmp_path: Path) -> None:
     write_wav(tmp_path / "a.wav", ToneSpeech(1, 4).samples(0, 0), 8000)
-    picture = job_of("transcribe").look(talkative, str(tmp_path / "a.wav"))
+    picture = job_of("transcribe").attention_figure(talkative, str(tmp_path / "a.wav"))
     text = talkative.transcribe(tmp_path / "a.wav").text
     for ending in ("svg", "html", "png"):
         assert picture.save(tmp_path / f"p.{ending}").stat().st_size > 1000

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harken.cli.common import MAX_SEED, counting, measuring, output_folder, seconds_in_words, tell
+from harken.cli.common import counting, measuring, output_folder, seconds_in_words, tell
+from harken.tasks.interface import MAX_SEED
 
 if TYPE_CHECKING:
     from harken.embeddings.training import Progress

@@ -14,6 +14,7 @@ from harken.cli.common import (
     Beam,
     ModelFolder,
     accepted_options,
+    examples,
     load_with_job,
     require_ending,
     save_figure,
@@ -23,6 +24,11 @@ from harken.cli.jobs.translate import unknown_note
 from harken.errors import UserError
 
 
+@examples(
+    "harken attention runs/demo 'the black cat sleeps'",
+    "harken attention runs/demo 'the black cat sleeps' --out map.html",
+    "harken attention runs/demo 'the black cat sleeps' --target 'le chat noir dort'",
+)
 def attention(
     model: ModelFolder,
     sentence: Annotated[
@@ -47,8 +53,8 @@ def attention(
         raise UserError("the input is empty; give some words in quotes, or the path of a file")
     require_ending(out, ENDINGS[:1] if layers else ENDINGS, "map")
     loaded, job = load_with_job(model)
-    look: Any = job.look
-    figure = look(loaded, sentence, **accepted_options(job, model, {"target": target, "layers": layers, "beam": beam}))
+    draw: Any = job.attention_figure
+    figure = draw(loaded, sentence, **accepted_options(job, model, {"target": target, "layers": layers, "beam": beam}))
     if as_json:
         print(json.dumps(figure.to_dict(), ensure_ascii=False))
     else:

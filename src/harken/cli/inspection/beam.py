@@ -7,11 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from harken.cli.common import ModelFolder, load_for, require_ending, save_figure
+from harken.cli.common import ModelFolder, examples, load_for, require_ending, save_figure
 from harken.cli.search_options import PANEL, with_search_options
 from harken.errors import UserError
 
 
+@examples(
+    "harken beam runs/demo 'the black cat sleeps'",
+    "harken beam runs/demo 'the black cat sleeps' --beam 3 --length-penalty 0 --out beam.html",
+)
 @with_search_options
 def beam(
     model: ModelFolder,

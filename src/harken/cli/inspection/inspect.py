@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harken.cli.common import (
-    MAX_COUNT,
     AsJson,
     ModelFolder,
     accepted_options,
+    examples,
     is_file,
     load_with_job,
     measuring,
@@ -24,6 +24,7 @@ from harken.cli.common import (
     tell,
 )
 from harken.errors import UserError
+from harken.tasks.interface import MAX_COUNT
 
 if TYPE_CHECKING:
     from harken.inspection.pictures.picture import Picture
@@ -33,6 +34,11 @@ MOST_CHARACTERS = 1000  # of a line that gates are drawn for
 TEXT_TASKS = ("translate", "classify", "regress", "tag", "language", "masked", "elmo", "answer")
 
 
+@examples(
+    "harken inspect runs/rnn      (parts, and the largest singular value of the recurrent weights)",
+    "harken inspect runs/rnn --gates 'the black cat sleeps' --out gates.html",
+    "harken inspect runs/rnn --gradients --compare runs/attention --out gradients.svg",
+)
 def inspect(
     model: ModelFolder,
     gates: Annotated[

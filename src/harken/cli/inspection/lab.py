@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import MAX_SEED, AsJson, measuring, output_folder, print_table, tell
+from harken.cli.common import AsJson, examples, measuring, output_folder, print_table, tell
 from harken.errors import UserError
 from harken.files import expand_user
+from harken.tasks.interface import MAX_SEED
 
 if TYPE_CHECKING:
     from harken.lab.report import Report
@@ -25,6 +26,11 @@ def complete_experiment(incomplete: str) -> list[str]:
     return [name for name in ["list", "all", *experiment_names()] if name.startswith(incomplete)]
 
 
+@examples(
+    "harken lab list",
+    "harken lab vanishing",
+    "harken lab all --out runs/lab --html",
+)
 def lab(
     name: Annotated[
         str, typer.Argument(help="An experiment, `list`, or `all`.", autocompletion=complete_experiment)

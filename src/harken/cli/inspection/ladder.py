@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, Overrides, RecipeName, output_folder, print_table, tell
+from harken.cli.common import AsJson, Overrides, RecipeName, examples, output_folder, print_table, tell
 
 if TYPE_CHECKING:
     from harken.lab.ladder import Result
@@ -22,6 +22,10 @@ HEADINGS = ("rung", "network", "BLEU", "AER", "parameters", "FLOPs", "seconds", 
 LEVELS = "▁▂▃▄▅▆▇█"
 
 
+@examples(
+    "harken ladder      (LSTM, LSTM with attention, Transformer on the phrasebook: about ten minutes)",
+    "harken ladder my.toml --out runs/ladder --rungs lstm,attention,transformer --set train.max_minutes=3",
+)
 def ladder(
     recipe: RecipeName = "phrasebook-ladder",
     out: Annotated[

@@ -13,12 +13,16 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, ModelFolder, load_for, open_lines
+from harken.cli.common import AsJson, ModelFolder, examples, load_for, open_lines
 from harken.errors import UserError
 
 CHUNK = 512  # pairs that are read before they are scored
 
 
+@examples(
+    "harken score runs/demo test.en test.fr",
+    "harken score runs/demo test.en test.fr --tokens      (with the log-probability of every piece)",
+)
 def score(
     model: ModelFolder,
     source: Annotated[Path, typer.Argument(help="Text, one sentence a line (.gz, .xz too).")],

@@ -24,24 +24,16 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast
 
 import typer
 
-from harken.cli.common import (
-    MAX_COUNT,
-    AsJson,
-    Beam,
-    FileFormat,
-    ModelFolder,
-    ReplaceBytes,
-    TextColumn,
-    load_for,
-    open_inputs,
-    tell,
-)
+from harken.cli.common import AsJson, Beam, FileFormat, ModelFolder, ReplaceBytes, TextColumn, examples, load_for, tell
 from harken.cli.jobs.output_file import OutputFile, digest_of_input, digest_of_models
 from harken.cli.live_input import LiveInput, live_stdin
 from harken.cli.progress import line_progress, size_of
 from harken.cli.search_options import PANEL, models_and_file, weights_of, with_search_options
 from harken.errors import UserError
 from harken.files import open_output
+from harken.tasks.interface import MAX_COUNT, Reading
+from harken.tasks.registry import job_of
+from harken.tasks.translate.interface import INTERFACE
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translation import Translation
@@ -52,14 +44,13 @@ NOTED_LONG = 100  # lines that are too long
 Write = Callable[[str], None]  # of text that ends with a line feed
 
 
+@examples(*INTERFACE.examples)
 @with_search_options
 def translate(
     model: ModelFolder,
     file: Annotated[
         Path | None,
-        typer.Argument(
-            help="Text, one sentence a line, TSV or JSONL (.gz, .xz too); or stdin. More models may come before."
-        ),
+        typer.Argument(help=INTERFACE.input.argument.help),
     ] = None,
     more: Annotated[
         list[Path] | None, typer.Argument(metavar="[MODEL|FILE]...", help="Models of an ensemble, and the file.")
@@ -239,7 +230,8 @@ def open_live(
 
     live = live_stdin() if (file is None or str(file) == "-") and form in ("auto", "lines") and column is None else None
     if live is None:
-        return open_inputs(translator, file, form, column, replace), None
+        reading = Reading(form, column, replace, tell)
+        return INTERFACE.input.read(job_of(translator.recipe.task), translator, file, reading, None), None
     return decode_lines(cast(BinaryIO, live), "stdin", report=tell if replace else None), live
 
 

@@ -12,12 +12,17 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from harken.cli.common import tell
+from harken.cli.common import examples, tell
 from harken.errors import UserError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
+@examples(
+    "harken serve runs/demo      (then open http://127.0.0.1:5000)",
+    "harken serve runs/en-fr@en-fr runs/fr-de@fr-de --workers 2      (en to de goes through fr)",
+    "harken serve --api-keys keys.json --new-key alice      (prints a key)",
+)
 def serve(
     models: Annotated[
         list[str] | None,

@@ -10,10 +10,14 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import tell
+from harken.cli.common import examples, tell
 from harken.cli.serving.serve import LOOPBACK
 
 
+@examples(
+    "harken studio runs --open",
+    "harken studio runs/demo --port 8000",
+)
 def studio(
     runs: Annotated[Path, typer.Argument(metavar="RUNS_DIR", help="Folder of runs, or one model folder.")] = Path(
         "runs"

@@ -7,10 +7,14 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import output_folder, tell
+from harken.cli.common import examples, output_folder, tell
 from harken.cli.search_options import weights_of
 
 
+@examples(
+    "harken average runs/first runs/second --out runs/average",
+    "harken average runs/first runs/second --weights 2,1 --out runs/average",
+)
 def average(
     models: Annotated[
         list[Path], typer.Argument(metavar="MODEL MODEL...", help="Model folders that descend from one run.")

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, Overrides, bytes_in_words, print_table, seconds_in_words, tell
+from harken.cli.common import AsJson, Overrides, bytes_in_words, examples, print_table, seconds_in_words, tell
 from harken.cli.training.new import (
     RecipeOrData,
     TargetColumn,
@@ -23,6 +23,10 @@ from harken.cli.training.new import (
 )
 
 
+@examples(
+    "harken check phrasebook-transformer",
+    "harken check multi30k-transformer --set data.dir=DIR --set data.pair=en-de",
+)
 def check(
     recipe: RecipeOrData,
     overrides: Overrides = None,

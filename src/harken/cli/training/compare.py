@@ -8,9 +8,13 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, counting, print_table, tell
+from harken.cli.common import AsJson, counting, examples, print_table, tell
 
 
+@examples(
+    "harken compare runs/attention runs/rnn",
+    "harken compare runs/attention runs/rnn --split test      (with a paired test of the translations)",
+)
 def compare(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders; the first is the baseline.")],
     split: Annotated[

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, counting, output_folder, print_table, tell
+from harken.cli.common import AsJson, counting, examples, output_folder, print_table, tell
 from harken.errors import Interrupted, UserError
 from harken.training.folder import request
 
@@ -31,6 +31,11 @@ SENTENCES = (  # each shows one thing that French does otherwise
 PICTURED = 0  # the sentence whose alignment is drawn
 
 
+@examples(
+    "harken demo",
+    "harken demo --out runs/another",
+    "harken demo --open      (then the studio in the browser)",
+)
 def demo(
     out: Annotated[
         Path,

@@ -12,11 +12,16 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import EVERY, Beam, Overrides, complete_recipe, output_folder, tell, use_of
+from harken.cli.common import EVERY, Beam, Overrides, complete_recipe, examples, output_folder, tell, use_of
 from harken.cli.jobs.translate import weights_of
 from harken.errors import Interrupted
 
 
+@examples(
+    "harken distill runs/demo --out runs/student --recipe phrasebook-student",
+    "harken distill runs/one runs/two --out runs/student      (an ensemble; the recipe follows the first teacher)",
+    "harken distill runs/demo --out runs/student --resume      (after Ctrl-C)",
+)
 def distill(
     teachers: Annotated[
         list[Path], typer.Argument(metavar="TEACHER...", help="Folder of a translator; several are an ensemble.")

@@ -15,6 +15,7 @@ from harken.cli.common import (
     TextColumn,
     accepted_options,
     counting,
+    examples,
     load_with_job,
     output_folder,
     print_table,
@@ -23,6 +24,10 @@ from harken.cli.common import (
 from harken.errors import UserError
 
 
+@examples(
+    "harken evaluate runs/demo --source test.en --reference test.fr",
+    "harken evaluate runs/demo --split test-long --compare runs/attention",
+)
 def evaluate(
     model: ModelFolder,
     files: Annotated[

@@ -7,9 +7,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from harken.cli.common import ModelFolder, load_for, output_folder, tell
+from harken.cli.common import ModelFolder, examples, load_for, output_folder, tell
 
 
+@examples(
+    "harken export runs/demo --to onnx --out runs/demo-onnx",
+    "harken export runs/demo --to ctranslate2 --out runs/demo-ct2",
+)
 def export(
     model: ModelFolder,
     to: Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import complete_recipe, tell
+from harken.cli.common import complete_recipe, examples, tell
 from harken.errors import UserError
 
 RecipeOrData = Annotated[
@@ -31,6 +31,10 @@ TargetColumn = Annotated[
 ]
 
 
+@examples(
+    "harken new      (asks three questions)",
+    "harken new news.csv --task classify --target-column topic --minutes 10 --out news.toml",
+)
 def new(
     data: Annotated[
         str | None, typer.Argument(help="A file or folder of data; asked for where it is not given.")

@@ -8,9 +8,13 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, require_ending, save_figure, tell
+from harken.cli.common import AsJson, examples, require_ending, save_figure, tell
 
 
+@examples(
+    "harken plot runs/attention runs/rnn",
+    "harken plot runs/* --x minutes --out curves.html",
+)
 def plot(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, running ones too.")],
     axis: Annotated[str, typer.Option("--x", help="What the curves run over: steps, minutes or tokens.")] = "steps",

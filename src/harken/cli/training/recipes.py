@@ -9,11 +9,15 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, complete_recipe, print_table, tell
+from harken.cli.common import AsJson, complete_recipe, examples, print_table, tell
 from harken.errors import UserError
 from harken.files import atomic_write
 
 
+@examples(
+    "harken recipes",
+    "harken recipes phrasebook-transformer --out my.toml      (a file to start from)",
+)
 def recipes(
     name: Annotated[str | None, typer.Argument(help="Print this recipe.", autocompletion=complete_recipe)] = None,
     out: Annotated[Path | None, typer.Option(help="Write it to this file instead, to change and train.")] = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, print_table, seconds_in_words, tell
+from harken.cli.common import AsJson, examples, print_table, seconds_in_words, tell
 
 if TYPE_CHECKING:
     from harken.run_folders.reading import Run
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 HEADINGS = ("run", "task", "model", "state", "done", "best validation", "tokens/s", "data wait", "trained", "changed")
 
 
+@examples(
+    "harken runs runs",
+    "harken runs runs --json",
+)
 def runs(
     folder: Annotated[Path, typer.Argument(help="Folder with run folders in it, or below.")] = Path("runs"),
     as_json: AsJson = False,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import Overrides, output_folder, tell, use_of
+from harken.cli.common import Overrides, examples, output_folder, tell, use_of
 from harken.cli.training.new import (
     RecipeOrData,
     TargetColumn,
@@ -23,6 +23,12 @@ from harken.training.folder import request
 from harken.training.launched import is_follower, launcher
 
 
+@examples(
+    "harken train phrasebook-attention --out runs/attention",
+    "harken train my.toml --out runs/mine --set train.max_minutes=30 --set data.source=train.en",
+    "harken train pairs.tsv --out runs/mine      (data without a recipe: the job is inferred)",
+    "harken train my.toml --out runs/mine --resume      (after Ctrl-C, a crash or a power cut)",
+)
 def train(
     recipe: RecipeOrData,
     out: Annotated[

@@ -1,177 +1,168 @@
-"""The native API of the other jobs: one route for each."""
+"""The native API of the jobs: a route for each, derived from its interface, and `/v1/predict` for all of them."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
 
 from harken.errors import UserError
 from harken.serving.context import Serving, serving_of
-from harken.serving.dialects.native import ERRORS, Caller, ResultsAnswer, results_of, server_sent
-from harken.serving.dialects.schemas import (
-    AnswerBody,
-    Body,
-    FillBody,
-    ForecastBody,
-    GenerateBody,
-    TagBody,
-    TextsBody,
-    VectorsBody,
-    WriteBody,
-)
+from harken.serving.dialects.native import ERRORS, Caller, ResultsAnswer, results_of, server_sent, translate
+from harken.serving.dialects.parameters import parameters_of
+from harken.serving.dialects.schemas import TranslateBody, body_of, request_fields
 from harken.serving.errors import ApiError
+from harken.serving.keys import Client
 from harken.serving.registry import ServedModel
+from harken.tasks.interface import Files, Interface
+from harken.tasks.registry import JOBS, interface_of
 
-router = APIRouter(prefix="/v1", responses=ERRORS)
-
-
-def find(serving: Serving, name: str | None, task: str) -> ServedModel:
-    """A model of a job.
-
-    Raises:
-        ApiError: there is none.
-    """
-    try:
-        return serving.registry.find(name, task)
-    except UserError as error:
-        raise ApiError(400, str(error)) from None
-
-
-def _inputs(serving: Serving, body: TextsBody) -> list[Any]:
-    """Texts or signals of a request.
-
-    Raises:
-        ApiError: neither, both, or too many.
-    """
-    if (body.text is None) == (body.signals is None):
-        raise ApiError(400, "give either text or signals")
-    if body.signals is not None:
-        if len(body.signals) > serving.settings.max_texts:
-            raise ApiError(400, f"send at most {serving.settings.max_texts:,} signals at a time")
-        for signal in body.signals:
-            if not signal or not signal[0] or len({len(frame) for frame in signal}) != 1:
-                raise ApiError(400, "a signal is a list of frames with the same number of channels")
-        return list(body.signals)
-    return [body.text] if isinstance(body.text, str) else list(body.text or [])
-
-
-def _texts(serving: Serving, text: str | list[str]) -> list[dict[str, Any]]:
-    return [{"text": one} for one in ([text] if isinstance(text, str) else text)]
-
-
-@router.post("/classify", tags=["native"], response_model=ResultsAnswer)
-async def classify(body: TextsBody, request: Request, client: Caller) -> Any:
-    """The probability of every class for texts or signals."""
-    serving = serving_of(request)
-    items = [{"text": one} for one in _inputs(serving, body)]
-    return await results_of(request, client, find(serving, body.model, "classify"), "classify", {}, items, body)
-
-
-@router.post("/regress", tags=["native"], response_model=ResultsAnswer)
-async def regress(body: TextsBody, request: Request, client: Caller) -> Any:
-    """A number for texts or signals."""
-    serving = serving_of(request)
-    items = [{"text": one} for one in _inputs(serving, body)]
-    return await results_of(request, client, find(serving, body.model, "regress"), "regress", {}, items, body)
-
-
-@router.post("/tag", tags=["native"], response_model=ResultsAnswer)
-async def tag(body: TagBody, request: Request, client: Caller) -> Any:
-    """A tag for every word of texts, or every frame of signals."""
-    serving = serving_of(request)
-    items = [{"text": one} for one in _inputs(serving, body)]
-    options = {"scores": body.scores}
-    return await results_of(request, client, find(serving, body.model, "tag"), "tag", options, items, body)
-
-
-@router.post("/generate", tags=["native"], response_model=ResultsAnswer)
-async def generate(body: GenerateBody, request: Request, client: Caller) -> Any:
-    """Continuations of a prompt by a language model; or a stream of tokens."""
-    serving = serving_of(request)
-    model = find(serving, body.model, "language")
-    if body.length * body.count > 20_000:
-        raise ApiError(400, "length times count is at most 20,000 tokens")
-    options = body.model_dump(exclude={"text", "model", "timeout", "stream"})
-    if body.stream:
-        if body.count != 1:
-            raise ApiError(400, "a stream has one continuation; leave count out")
-        return await server_sent(serving, client, model, "generate", options, {"text": body.text})
-    return await results_of(request, client, model, "generate", options, [{"text": body.text}], body)
-
-
-@router.post("/fill", tags=["native"], response_model=ResultsAnswer)
-async def fill(body: FillBody, request: Request, client: Caller) -> Any:
-    """The likeliest tokens for every [MASK], by a masked model."""
-    serving = serving_of(request)
-    items = _texts(serving, body.text)
-    model = find(serving, body.model, "masked")
-    return await results_of(request, client, model, "fill", {"count": body.count}, items, body)
-
-
-@router.post("/vectors", tags=["native"], response_model=ResultsAnswer)
-async def vectors(body: VectorsBody, request: Request, client: Caller) -> Any:
-    """The vector of every word in its sentence, by an ELMo."""
-    serving = serving_of(request)
-    items = _texts(serving, body.text)
-    model = find(serving, body.model, "elmo")
-    return await results_of(request, client, model, "vectors", {"layers": body.layers}, items, body)
-
-
-@router.post("/answer", tags=["native"], response_model=ResultsAnswer)
-async def answer(body: AnswerBody, request: Request, client: Caller) -> Any:
-    """The answer to a question about facts, with the attention of every hop."""
-    serving = serving_of(request)
-    items = [{"facts": body.facts, "question": body.question}]
-    return await results_of(request, client, find(serving, body.model, "answer"), "answer", {}, items, body)
-
-
-@router.post("/forecast", tags=["native"], response_model=ResultsAnswer)
-async def forecast(body: ForecastBody, request: Request, client: Caller) -> Any:
-    """Quantiles of the coming steps of a series."""
-    serving = serving_of(request)
-    items = [{"past": body.past, "covariates": body.covariates, "steps": body.steps, "at": body.at}]
-    return await results_of(request, client, find(serving, body.model, "forecast"), "forecast", {}, items, body)
-
-
-@router.post("/write", tags=["native"], response_model=ResultsAnswer)
-async def write(body: WriteBody, request: Request, client: Caller) -> Any:
-    """Pen strokes for a text, by a handwriting model."""
-    serving = serving_of(request)
-    options = {"bias": body.bias, "seed": body.seed}
-    model = find(serving, body.model, "handwriting")
-    return await results_of(request, client, model, "write", options, [{"text": body.text}], body)
-
-
+OWN: dict[str, tuple[type[BaseModel], Callable[..., Any]]] = {"translate": (TranslateBody, translate)}  # not derived
 Upload = Annotated[UploadFile, File(description="the file")]
-ModelName = Annotated[str | None, Form(max_length=200, description="name of the model")]
-BeamWidth = Annotated[int | None, Form(ge=1, le=64, description="live hypotheses; 1 is greedy search")]
 
 
-@router.post("/transcribe", tags=["native"], response_model=ResultsAnswer)
-async def transcribe(
-    request: Request,
-    client: Caller,
-    file: Upload,
-    model: ModelName = None,
-    beam: BeamWidth = None,
-    posteriors: Annotated[bool, Form(description="also spectrogram and probabilities of symbols over time")] = False,
-) -> Any:
-    """What is said in a sound file (WAV and what soundfile reads)."""
-    serving = serving_of(request)
-    item = {"data": await file.read(), "name": file.filename or "sound.wav"}
-    options = {"posteriors": posteriors, "search": {} if beam is None else {"beam": beam}}
-    found = find(serving, model, "transcribe")
-    return await results_of(request, client, found, "transcribe", options, [item], Body(model=None, timeout=None))
+@dataclass(frozen=True)
+class Route:
+    """The route of one job."""
+
+    task: str
+    interface: Interface
+    body: type[BaseModel]
+
+    async def answer(self, body: Any, request: Request, client: Client, item: dict[str, Any] | None = None) -> Any:
+        """The results of a request; `item` is an uploaded file.
+
+        Raises:
+            ApiError: there is no such model, or the request asks for too much.
+        """
+        serving, interface = serving_of(request), self.interface
+        try:
+            items = [item] if item is not None else interface.input.items(body)
+            if len(items) > serving.settings.max_texts:
+                raise ApiError(400, f"send at most {serving.settings.max_texts:,} examples at a time")
+            model = serving.registry.find(body.model, self.task)
+            options = {name: getattr(body, name) for name in request_fields(interface.options)}
+            interface.options(**options).check_request()
+        except UserError as error:
+            raise ApiError(400, str(error)) from None
+        if getattr(body, "stream", False):
+            if len(items) != 1:
+                raise ApiError(400, "a stream has one text; leave out stream, or send one")
+            return await server_sent(serving, client, model, interface.verb, options, items[0])
+        return await results_of(request, client, model, interface.verb, options, items, body)
 
 
-@router.post("/caption", tags=["native"], response_model=ResultsAnswer)
-async def caption(
-    request: Request, client: Caller, file: Upload, model: ModelName = None, beam: BeamWidth = None
-) -> Any:
-    """A caption of an image (PNG or JPEG), with a map of attention for each word."""
-    serving = serving_of(request)
-    item = {"data": await file.read(), "name": file.filename or "image.png"}
-    options = {"search": {} if beam is None else {"beam": beam}}
-    found = find(serving, model, "caption")
-    return await results_of(request, client, found, "caption", options, [item], Body(model=None, timeout=None))
+def create_router(tasks: Iterable[str]) -> APIRouter:
+    """The routes of all jobs that ship, and of those with the given tasks."""
+    router = APIRouter(prefix="/v1", responses=ERRORS)
+    for task in dict.fromkeys([*JOBS, *tasks]):
+        interface = interface_of(task)
+        if interface is None or task in OWN:
+            continue
+        route = Route(task, interface, body_of(interface))
+        endpoint = upload_endpoint(route) if isinstance(interface.input, Files) else json_endpoint(route)
+        router.post(f"/{interface.verb}", tags=["native"], response_model=ResultsAnswer)(endpoint)
+    router.post("/predict", tags=["native"], response_model=ResultsAnswer, openapi_extra=ANY_BODY)(predict)
+    return router
+
+
+def json_endpoint(route: Route) -> Callable[..., Any]:
+    """A route with a body of JSON."""
+
+    async def endpoint(body: Any, request: Request, client: Any) -> Any:
+        return await route.answer(body, request, client)
+
+    return described(endpoint, route, {"body": route.body, "request": Request, "client": Caller}, {})
+
+
+def upload_endpoint(route: Route) -> Callable[..., Any]:
+    """A route with a file and fields of a form."""
+    kinds: dict[str, Any] = {"request": Request, "client": Caller, "file": Upload}
+    defaults = {}
+    for name in ("model", *request_fields(route.interface.options)):
+        field = route.body.model_fields[name]
+        kinds[name] = Annotated[field.annotation, Form(description=field.description), *field.metadata]
+        defaults[name] = field.default
+
+    async def endpoint(request: Request, client: Any, file: UploadFile, **given: Any) -> Any:
+        return await route.answer(route.body(**given), request, client, await item_of(file, route.interface))
+
+    return described(endpoint, route, kinds, defaults)
+
+
+async def item_of(file: UploadFile, interface: Interface) -> dict[str, Any]:
+    """An uploaded file as the item of a job that reads files."""
+    return {"data": await file.read(), "name": file.filename or f"upload{interface.input.endings[0]}"}
+
+
+def described(
+    endpoint: Callable[..., Any], route: Route, kinds: dict[str, Any], defaults: dict[str, Any]
+) -> Callable[..., Any]:
+    """An endpoint with the name, the help and the parameters that FastAPI reads."""
+    required, keyword = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter(name, keyword, annotation=kind, default=defaults.get(name, required))
+        for name, kind in kinds.items()
+    ]
+    endpoint.__name__, endpoint.__doc__ = route.interface.verb, route.interface.help
+    endpoint.__annotations__ = kinds
+    endpoint.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return endpoint
+
+
+ANY_BODY = {
+    "requestBody": {
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "properties": {"model": {"type": "string", "description": "name of the model; default: the first"}},
+                    "example": {"model": "opinions", "text": "the film was not good"},
+                }
+            }
+        }
+    }
+}
+
+
+async def predict(request: Request, client: Caller) -> Any:
+    """The results of a model of any job; the body is that of the route of its job, which `/v1/models` names."""
+    serving, parameters = serving_of(request), await parameters_of(request)
+    model = served_model(serving, parameters.values.get("model"))
+    interface = interface_of(model.task)
+    if interface is None:
+        raise ApiError(400, f"the task {model.task!r} declares no interface, so its models answer no requests")
+    body_class, own = OWN.get(model.task) or (body_of(interface), None)
+    values = {name: value for name, value in parameters.values.items() if name != "file"}
+    try:
+        body = body_class.model_validate({**values, "model": model.name})
+    except ValidationError as error:
+        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in error.errors()]) from None
+    if own is not None:
+        return await own(body, request, client)
+    item = None
+    if isinstance(interface.input, Files):
+        file = parameters.file("file")
+        if file is None:
+            raise ApiError(400, f"{model.name} reads files; send one as the field file of a form")
+        item = await item_of(file, interface)
+    return await Route(model.task, interface, body_class).answer(body, request, client, item)
+
+
+def served_model(serving: Serving, name: Any) -> ServedModel:
+    """A model by its name, or the first.
+
+    Raises:
+        ApiError: there is no such model.
+    """
+    models = serving.registry.models
+    if name is None:
+        return next(iter(models.values()))
+    if name not in models:
+        raise ApiError(400, f"there is no model called {name!r}; choose from {', '.join(models)}")
+    return models[name]

@@ -1,7 +1,10 @@
-"""The bodies of native requests. Search options are those of the recipe's [search] table, within limits."""
+"""The bodies of native requests: of the jobs derived from their interfaces; of translators with the options of the
+recipe's [search] table, within limits."""
 
 from __future__ import annotations
 
+from dataclasses import MISSING
+from functools import cache
 from typing import Annotated, Any, Literal
 
 import annotated_types
@@ -9,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from harken.search.config import TranslationSearchConfig
 from harken.serving.settings import MAX_BEAM, MAX_CANDIDATES, MAX_LENGTH_EXTRA, MAX_LENGTH_FACTOR
+from harken.tasks.interface import Field as OptionField
+from harken.tasks.interface import Files, Interface, fields_of
 
 FILES = {"glossary", "language_model", "lm_weight", "rerank", "rerank_weight", "rerank_reversed"}  # read server files
 OWN = {"goal", "batch_sentences"}  # no options of a request
@@ -125,69 +130,29 @@ class ScoreBody(Body):
     target: str | list[str] | None = Field(None, description="translators: the translation of each text")
 
 
-class TextsBody(Body):
-    """Jobs that read texts or signals."""
-
-    text: str | list[str] | None = Field(None, description="one text, or several")
-    signals: list[list[list[float]]] | None = Field(None, description="models of signals: frames (T, C) of each")
+def request_fields(options: type) -> dict[str, OptionField]:
+    """The fields of a dataclass of options that a request may have."""
+    return {name: field for name, field in fields_of(options).items() if field.option.in_request}
 
 
-class TagBody(TextsBody):
-    """POST /v1/tag."""
-
-    scores: bool = Field(False, description="also the probability of every tag at every word")
-
-
-class FillBody(Body):
-    """POST /v1/fill."""
-
-    text: str | list[str] = Field(description="texts with [MASK] in place of words")
-    count: int = Field(5, ge=1, le=1000, description="tokens for each gap")
+def field_of(field: OptionField) -> tuple[Any, Any]:
+    """A field of an interface as pydantic takes it, within the bounds of requests."""
+    option = field.option
+    bounds = [bound for bound in (option.le, option.served_le) if bound is not None]
+    limits = {"ge": option.ge, "gt": option.gt, "le": min(bounds, default=None)}
+    limits |= {"min_length": option.min_length, "max_length": option.max_length}
+    default = ... if field.default is MISSING else field.default
+    given = {name: value for name, value in limits.items() if value is not None}
+    return field.kind, Field(default, description=option.description, **given)
 
 
-class VectorsBody(Body):
-    """POST /v1/vectors."""
-
-    text: str | list[str] = Field(description="sentences")
-    layers: bool = Field(False, description="a vector of every layer, and not their mean")
-
-
-class AnswerBody(Body):
-    """POST /v1/answer."""
-
-    facts: list[str] = Field(min_length=1, max_length=1000, description="sentences, oldest first")
-    question: str = Field(description="a question about them")
-
-
-class GenerateBody(Body):
-    """POST /v1/generate."""
-
-    text: str = Field("", description="the prompt")
-    length: int = Field(200, ge=1, le=2000, description="tokens to write")
-    count: int = Field(1, ge=1, le=64, description="continuations")
-    temperature: float = Field(1.0, ge=0, le=100, description="below 1 safer, above 1 bolder; 0: the likeliest token")
-    top_k: int | None = Field(None, ge=1, le=1_000_000, description="draw from so many likeliest tokens alone")
-    top_p: float | None = Field(None, gt=0, le=1, description="draw from the fewest tokens with this probability")
-    min_p: float | None = Field(None, ge=0, le=1, description="draw from tokens this probable beside the likeliest")
-    seed: int = Field(0, ge=0, lt=2**63, description="the same seed gives the same text")
-    line: bool = Field(False, description="stop at the end of a line")
-    stream: bool = Field(False, description="server-sent events, one for each token")
-
-
-class ForecastBody(Body):
-    """POST /v1/forecast."""
-
-    past: list[float] | dict[str, list[Any]] | None = Field(
-        None, description="numbers, or a table by columns; default: the end of the training series"
-    )
-    covariates: list[list[float]] | None = Field(None, description="(steps, covariates) that are known ahead")
-    steps: int | None = Field(None, ge=1, le=1000, description="how many; default: the recipe's horizon")
-    at: Literal["end", "test"] = Field("end", description="without a past: after the data, or at its held-out part")
-
-
-class WriteBody(Body):
-    """POST /v1/write."""
-
-    text: str = Field("", max_length=1000, description="what to write; empty for models that draw from nothing")
-    bias: float | None = Field(None, ge=0, le=100, description="0 draws from the density itself, more is neater")
-    seed: int = Field(1, ge=0, lt=2**63, description="the same seed gives the same strokes")
+@cache
+def body_of(interface: Interface) -> type[Body]:
+    """The body of a request to the route of a job: its input, its options and, where it can be, whether to stream."""
+    fields = {} if isinstance(interface.input, Files) else fields_of(interface.input.request)
+    known = {name: field_of(field) for name, field in {**fields, **request_fields(interface.options)}.items()}
+    if interface.is_streamed:
+        known["stream"] = (bool, Field(False, description="server-sent events: parts of one result"))
+    body: type[Body] = create_model(f"{interface.verb.capitalize()}Body", __base__=Body, **known)
+    body.__doc__ = f"POST /v1/{interface.verb}."
+    return body

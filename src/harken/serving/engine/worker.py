@@ -157,9 +157,11 @@ class WorkerLoop:
 
         self.models[name] = loaded
         if self._prepare:
-            from harken.serving.operations.looking import prepare_kernels
+            from harken.kernels.weights import freeze
+            from harken.tasks.registry import job_of
 
-            prepare_kernels(loaded)
+            freeze(loaded.model)  # nothing changes the weights of a model here, so no call need compare them
+            job_of(loaded.recipe.task).prepare_serving(loaded)
         self.send(("loaded", name, facts_of(loaded)))
 
     def _is_on_cpu(self, model: str) -> bool:

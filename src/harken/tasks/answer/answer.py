@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harken.tasks.results import Result
+
 if TYPE_CHECKING:
     from harken.inspection import HopMap
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Result):
     """What `Answerer.answer` gives."""
 
     text: str
@@ -37,6 +39,15 @@ class Answer:
         from harken.inspection import HopMap
 
         return HopMap(self.facts, self.hops, self.question, self.text, supporting)
+
+    def to_json(self, options: Any) -> dict[str, Any]:
+        return self.to_dict()
+
+    def __str__(self) -> str:
+        return self.text
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{"name": self.text, "value": self.score}]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

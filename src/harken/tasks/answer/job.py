@@ -19,6 +19,7 @@ from harken.models.sizing import measure
 from harken.tasks.answer.answer import Answer
 from harken.tasks.answer.answerer import TOKENIZER, Answerer
 from harken.tasks.answer.answers import ANSWERS, Answers
+from harken.tasks.answer.interface import INTERFACE, AnswerOptions
 from harken.tasks.answer.recipe import AnswerRecipe
 from harken.tasks.answer.sources import read_files, read_questions
 from harken.tasks.answer.task import AnswerTask, same
@@ -38,8 +39,7 @@ class AnswerJob(Job):
 
     predictor = Answerer
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZER, ANSWERS)
-    usage = "harken answer {} story.txt"
-    example_input = "Anna went to the hall. Where is Anna?"
+    interface = INTERFACE
 
     def load_data(self, recipe: AnswerRecipe) -> Questions:
         return read_questions(recipe.data)
@@ -81,7 +81,15 @@ class AnswerJob(Job):
         asked = read_files([str(path) for path in files], model.recipe.data) if files else self._split(model, split)
         return score_answers(model, asked, progress)
 
-    def look(self, model: Answerer, example: str) -> HopMap:
+    def predict(
+        self, model: Answerer, examples: Sequence[Question], options: AnswerOptions, progress: Callable[[int], None]
+    ) -> list[Answer]:
+        return model.answer_all(examples, progress)
+
+    def example_of(self, model: Answerer, text: str) -> Question:
+        return example_of(text)
+
+    def attention_figure(self, model: Answerer, example: str) -> HopMap:
         found = example_of(example)
         answer = model.answer(found.facts, found.question)
         return answer.map(found.supporting)

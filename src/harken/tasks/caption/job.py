@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,13 +13,16 @@ from harken.data.images.caption_table import pictures_of, read_caption_corpus
 from harken.data.images.captioned import CaptionCorpus
 from harken.data.io.table import read_table
 from harken.data.tokenizers.base import train_tokenizer
+from harken.inspection.pictures.caption_map import CaptionPage
 from harken.inspection.pictures.picture import Picture
 from harken.metrics.bleu import corpus_bleu
 from harken.models.captioning.model import build_caption_model
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
+from harken.tasks.caption.caption import Caption
 from harken.tasks.caption.captioner import TOKENIZER, Captioner
 from harken.tasks.caption.evaluation import evaluate, examples_of
+from harken.tasks.caption.interface import INTERFACE
 from harken.tasks.caption.recipe import CaptionRecipe
 from harken.tasks.caption.task import CaptionTask
 from harken.tasks.job import Job, Prepared, Summary
@@ -33,8 +37,7 @@ class CaptionJob(Job):
 
     predictor = Captioner
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZER,)
-    usage = "harken caption {} picture.png"
-    example_input = "picture.png"
+    interface = INTERFACE
 
     def load_data(self, recipe: CaptionRecipe) -> CaptionCorpus:
         return read_caption_corpus(recipe.data)
@@ -90,7 +93,16 @@ class CaptionJob(Job):
     ) -> Scores:
         return evaluate(model, examples_of(model.recipe, split, files), progress)
 
-    def look(self, model: Captioner, example: str) -> Picture:
+    def predict(
+        self, model: Captioner, examples: Sequence[Path], options: Any, progress: Callable[[int], None]
+    ) -> list[Caption]:
+        given = {name: value for name, value in asdict(options).items() if value is not None}
+        return model.caption(list(examples), progress=progress, **given)
+
+    def figure(self, results: Sequence[Caption]) -> CaptionPage:
+        return CaptionPage([result.picture for result in results if result.words])
+
+    def attention_figure(self, model: Captioner, example: str) -> Picture:
         return model.caption(example).picture
 
     def examples(self, model: Captioner, split: str) -> list[Any]:

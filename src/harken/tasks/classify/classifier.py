@@ -8,6 +8,7 @@ model.predict_proba(["the film was not good"])  # (1, 2), in the order of model.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ import torch
 from harken.data.tokenizers.base import Tokenizer
 from harken.models.build import build_encoder
 from harken.models.heads.classifier import ClassifierModel
+from harken.tasks.classify.interface import ClassifyOptions
 from harken.tasks.classify.labels import LABELS
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.context import Context
@@ -24,6 +26,38 @@ from harken.tasks.label_batch import LabelBatch
 from harken.tasks.labelled.predictor import LabelledPredictor, open_reader
 from harken.tasks.labelled.reading import build_reader
 from harken.tasks.predictor import Progress
+from harken.tasks.results import Printing, Result
+
+
+@dataclass(frozen=True)
+class Classification(Result):
+    """The label of one example, and the probability of every class."""
+
+    classes: list[str]
+    probabilities: np.ndarray  # (K,)
+
+    @property
+    def label(self) -> str:
+        """The likeliest class."""
+        return self.classes[int(self.probabilities.argmax())]
+
+    def top(self, count: int) -> list[tuple[str, float]]:
+        """The likeliest classes with their probabilities, the likeliest first."""
+        order = self.probabilities.argsort()[::-1][:count]
+        return [(self.classes[place], float(self.probabilities[place])) for place in order]
+
+    def to_json(self, options: ClassifyOptions) -> dict[str, Any]:
+        pairs = self.top(options.top) if options.top > 1 else zip(self.classes, self.probabilities, strict=True)
+        scores = {label: round(float(value), 6) for label, value in pairs}
+        return {"label": self.label, "score": float(self.probabilities.max()), "scores": scores}
+
+    def to_text(self, options: ClassifyOptions, printing: Printing) -> str:
+        if options.scores or options.top > 1:
+            return "\t".join(f"{label}\t{value:.4f}" for label, value in self.top(options.top))
+        return self.label
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{"name": label, "value": value} for label, value in self.top(8)]
 
 
 class Classifier(LabelledPredictor[ClassifyRecipe, ClassifierModel]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from harken.metrics.interval import bootstrap, resampled
 from harken.metrics.labels import confusion, f1_by_class, macro_f1
 from harken.models.heads.classifier import ClassifierModel
 from harken.tasks.baselines import COUNT, Baseline
-from harken.tasks.classify.classifier import Classifier, build_classifier
+from harken.tasks.classify.classifier import Classification, Classifier, build_classifier
+from harken.tasks.classify.interface import INTERFACE, ClassifyOptions
 from harken.tasks.classify.labels import LABELS, Labels, numbers_of
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.classify.task import ClassificationTask
@@ -34,7 +35,7 @@ class ClassifyJob(LabelledJob):
 
     predictor = Classifier
     artifacts = (*LabelledJob.artifacts, LABELS)
-    usage = "harken classify {} examples"
+    interface = INTERFACE
 
     def learn(self, recipe: ClassifyRecipe, train: Labelled, folder: Path, resuming: bool) -> Labels:
         return LABELS.learn_or_load(folder, resuming, lambda: Labels.learn(train, recipe.classifier.fine))
@@ -76,6 +77,14 @@ class ClassifyJob(LabelledJob):
             right = [one == other for one, other in zip(fitted.predict(part.values), part.labels, strict=True)]
             scores[name] = {"accuracy": sum(right) / max(1, len(right)), COUNT: len(right)}
         return Baseline(fitted.name, "accuracy", scores, count, sampled=count < len(train))
+
+    def predict(
+        self, model: Classifier, examples: Sequence[Any], options: ClassifyOptions, progress: Callable[[int], None]
+    ) -> list[Classification]:
+        return [Classification(model.classes, row) for row in model.predict_proba(examples, progress)]
+
+    def facts(self, model: Classifier) -> dict[str, Any]:
+        return {"classes": model.classes}
 
     def examples(self, model: Classifier, split: str) -> list[Any]:
         found = self.read(model.recipe, split)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from torch import Tensor
@@ -23,10 +24,12 @@ from harken.models.base import require_numbers
 from harken.models.heads.character_features import WordBatch
 from harken.models.language.elmo import ElmoNetwork
 from harken.nn.layer_mix import LayerMix
+from harken.tasks.elmo.interface import VectorsOptions
 from harken.tasks.elmo.recipe import ElmoRecipe
 from harken.tasks.elmo.rows import ElmoRows, sentences_of, words_of
 from harken.tasks.elmo.task import row_losses
 from harken.tasks.predictor import Predictor, Progress
+from harken.tasks.results import Printing, Result
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.sequence_task import length_batches
 from harken.tasks.words import VOCABULARY, Vocabulary
@@ -38,6 +41,23 @@ Sentence = str | Sequence[str]
 def build_elmo(recipe: ElmoRecipe, vocabulary: Vocabulary) -> ElmoNetwork:
     """A new network, with weights drawn from torch's current random state."""
     return ElmoNetwork(recipe.model, vocabulary.word_count, vocabulary.character_count)
+
+
+@dataclass(frozen=True)
+class WordVectors(Result):
+    """The vectors of every word in its sentence."""
+
+    words: list[str]
+    layers: np.ndarray  # (L, T, D)
+
+    def to_json(self, options: VectorsOptions) -> dict[str, Any]:
+        vectors = self.layers if options.layers else self.layers.mean(0)
+        return {"words": self.words, "vectors": np.round(vectors, 5).tolist()}
+
+    def to_text(self, options: VectorsOptions, printing: Printing) -> str:
+        vectors = np.concatenate(self.layers, -1) if options.layers else self.layers.mean(0)  # (T, L D) or (T, D)
+        rows = zip(self.words, vectors, strict=True)
+        return "".join(f"{word}\t{' '.join(f'{value:.5f}' for value in vector)}\n" for word, vector in rows)
 
 
 class Elmo(Predictor[ElmoRecipe, ElmoNetwork]):

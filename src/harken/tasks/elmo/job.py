@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from harken.data.text.lines import Lines, read_files, read_line_splits
 from harken.errors import UserError
 from harken.models.sizing import SENTENCE, measure
-from harken.tasks.elmo.elmo import Elmo, build_elmo
+from harken.tasks.elmo.elmo import Elmo, WordVectors, build_elmo
+from harken.tasks.elmo.interface import INTERFACE, VectorsOptions
 from harken.tasks.elmo.recipe import ElmoRecipe
 from harken.tasks.elmo.rows import ElmoRows, sentences_of, vocabulary_of, word_counts
 from harken.tasks.elmo.task import ElmoTask
@@ -24,6 +25,7 @@ class ElmoJob(Job):
     """See `harken.tasks.job`."""
 
     predictor = Elmo
+    interface = INTERFACE
     artifacts = (VOCABULARY,)
 
     def load_data(self, recipe: ElmoRecipe) -> Lines:
@@ -68,6 +70,12 @@ class ElmoJob(Job):
     def evaluate(self, model: Elmo, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         lines = read_files(model.recipe.data, files) if files else self.examples(model, split)
         return model.evaluate(lines, progress=progress)
+
+    def predict(
+        self, model: Elmo, examples: Sequence[str], options: VectorsOptions, progress: Callable[[int], None]
+    ) -> list[WordVectors]:
+        vectors = model.vectors_of_all(examples, progress)
+        return [WordVectors(model.words(text), layers) for text, layers in zip(examples, vectors, strict=True)]
 
     def examples(self, model: Elmo, split: str | None) -> list[str]:
         text = self.load_data(model.recipe)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harken.errors import UserError
+from harken.tasks.results import Printing, Result
 
 if TYPE_CHECKING:
     from harken.inspection.pictures.fan import FanPicture
@@ -96,3 +97,24 @@ class Forecast:
             truth=self.truth,
             shade=self.influence,
         )
+
+
+@dataclass(frozen=True)
+class Forecasts(Result):
+    """The forecasts of all series of one past."""
+
+    forecasts: list[Forecast]
+    notes: Sequence[str] = ()
+
+    def to_json(self, options: Any) -> dict[str, Any]:
+        return {"series": [{**one.to_dict(), "past": one.past.tolist()} for one in self.forecasts]}
+
+    def to_records(self, options: Any) -> list[dict[str, Any]]:
+        return [one.to_dict() for one in self.forecasts]
+
+    def to_text(self, options: Any, printing: Printing) -> str:
+        is_named = len(self.forecasts) > 1
+        tables = [one.to_csv(header=number == 0, named=is_named) for number, one in enumerate(self.forecasts)]
+        if printing.is_terminal:
+            tables.append(f"\n{self.forecasts[0].picture().to_terminal()}\n")
+        return "".join(tables).removesuffix("\n")

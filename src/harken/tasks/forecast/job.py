@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harken.data.series.series import Series, read_series
+from harken.errors import UserError
 from harken.inspection.pictures.picture import Picture
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
 from harken.tasks.baselines import BASELINE
 from harken.tasks.forecast.ends import ENDS, Ends
 from harken.tasks.forecast.evaluation import evaluate, naive_baseline
+from harken.tasks.forecast.forecast import Forecasts
 from harken.tasks.forecast.forecaster import Forecaster
+from harken.tasks.forecast.interface import INTERFACE, ForecastOptions, PastRequest
 from harken.tasks.forecast.recipe import ForecastRecipe
 from harken.tasks.forecast.task import ForecastTask
 from harken.tasks.forecast.windows import Cut, CutSeries, Transform, cut, find_part, load_series, name_of
@@ -23,13 +26,18 @@ from harken.tasks.scores import Scores
 WINDOWS = 8  # of a part of a series whose gradients are looked at
 
 
+COVARIATES_END = (
+    "The covariates known ahead end with the data, so the held-out part is forecast (--test); for the future, give a "
+    "file with rows that have covariates and no target"
+)
+
+
 class ForecastJob(Job):
     """See `harken.tasks.job`."""
 
     predictor = Forecaster
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (ENDS, BASELINE)
-    usage = "harken forecast {}"
-    example_input = "series.csv"
+    interface = INTERFACE
     table_key = "train"
     table_instead_of = ("corpus",)
 
@@ -61,8 +69,33 @@ class ForecastJob(Job):
     ) -> Scores:
         return evaluate(model, split, files, progress)
 
-    def look(self, model: Forecaster, example: str) -> Picture:
-        return model.look(example)
+    def predict(
+        self,
+        model: Forecaster,
+        examples: Sequence[PastRequest],
+        options: ForecastOptions,
+        progress: Callable[[int], None],
+    ) -> list[Forecasts]:
+        results = []
+        for past in examples:
+            at, notes = "test" if options.test else options.at, []
+            if past.past is None and at == "end" and not options.end and model.named_ahead:
+                notes.append(COVARIATES_END)
+                at = "test"
+            forecasts = model.forecast_all(past.past, past.covariates, options.steps, at=at)
+            if options.series is not None:
+                names = ", ".join(one.name for one in forecasts[:8])
+                forecasts = [one for one in forecasts if one.name == options.series]
+                if not forecasts:
+                    raise UserError(f"--series {options.series} is not there; there are {names}")
+            results.append(Forecasts(forecasts, notes))
+        return results
+
+    def figure(self, results: Sequence[Forecasts]) -> Picture:
+        return results[0].forecasts[0].picture()
+
+    def attention_figure(self, model: Forecaster, example: str) -> Picture:
+        return model.attention_figure(example)
 
     def examples(self, model: Forecaster, split: str) -> list[Any]:
         """Pasts that end at rows of a part, one a window, for `harken inspect --gradients`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,12 +13,15 @@ from harken.data.strokes.files import read_npz, read_strokes
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.character import CharacterTokenizer
 from harken.errors import UserError
+from harken.inspection.pictures.ink import InkPicture
 from harken.inspection.pictures.picture import Picture
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
 from harken.tasks.handwriting.evaluation import evaluate
+from harken.tasks.handwriting.interface import INTERFACE, WriteOptions
 from harken.tasks.handwriting.penman import ALPHABET, Penman, build
 from harken.tasks.handwriting.recipe import HandwritingRecipe
+from harken.tasks.handwriting.strokes import Drawings
 from harken.tasks.handwriting.task import HandwritingTask
 from harken.tasks.job import Job, Prepared, Summary, skipped_in_words
 from harken.tasks.scores import Scores
@@ -32,7 +35,7 @@ class HandwritingJob(Job):
 
     predictor = Penman
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (ALPHABET,)
-    usage = "harken write {} --out sample.svg"
+    interface = INTERFACE
 
     def load_data(self, recipe: HandwritingRecipe) -> StrokeCorpus:
         return read_strokes_corpus(recipe.data)
@@ -62,7 +65,19 @@ class HandwritingJob(Job):
     def evaluate(self, model: Penman, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         return evaluate(model, files_or_split(model, split, files), progress)
 
-    def look(self, model: Penman, example: str) -> Picture:
+    def predict(
+        self, model: Penman, examples: Sequence[str | None], options: WriteOptions, progress: Callable[[int], None]
+    ) -> list[Drawings]:
+        results = []
+        for text in examples:
+            drawings = model.write([text] * options.count, bias=options.bias, seed=options.seed, progress=progress)
+            results.append(Drawings(drawings, model.recipe.sampling.max_points))
+        return results
+
+    def figure(self, results: Sequence[Drawings]) -> InkPicture:
+        return results[0].picture()
+
+    def attention_figure(self, model: Penman, example: str) -> Picture:
         return model.write(example).window_picture()
 
     def examples(self, model: Penman, split: str) -> list[Any]:

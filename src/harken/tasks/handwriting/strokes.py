@@ -10,6 +10,7 @@ import numpy as np
 
 from harken.data.strokes.drawing import Drawing, split_strokes
 from harken.errors import UserError
+from harken.tasks.results import Printing, Result
 
 if TYPE_CHECKING:
     from harken.inspection.pictures.drawings import InkPicture
@@ -82,3 +83,34 @@ class Strokes:
 
     def _repr_html_(self) -> str:
         return self.to_svg()
+
+
+@dataclass(frozen=True)
+class Drawings(Result):
+    """Several drawings of one text."""
+
+    drawings: list[Strokes]
+    max_points: int
+
+    @property
+    def notes(self) -> list[str]:  # type: ignore[override]
+        """How many were cut off."""
+        unfinished = sum(not one.finished for one in self.drawings)
+        count = len(self.drawings)
+        note = f"{unfinished} of {count} had no end after {self.max_points} points and were cut off"
+        return [note] if unfinished else []
+
+    def picture(self) -> InkPicture:
+        """All of them."""
+        from harken.inspection.pictures.ink import InkPicture
+
+        return InkPicture([one.strokes() for one in self.drawings], [one.text or "" for one in self.drawings])
+
+    def to_json(self, options: Any) -> dict[str, Any]:
+        return self.drawings[0].to_json()
+
+    def to_records(self, options: Any) -> list[dict[str, Any]]:
+        return [one.to_json() for one in self.drawings]
+
+    def to_text(self, options: Any, printing: Printing) -> str:
+        return self.picture().to_terminal()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,14 +11,18 @@ import numpy as np
 import torch
 from torch import nn
 
+from harken.data.io.files import require_file
 from harken.data.io.folders import matching
 from harken.data.io.table import column_names
+from harken.data.series.signals import BY_ENDING, READERS, read_signals
 from harken.data.text.examples import Labelled, LabelledSplits
 from harken.data.text.examples_config import ExamplesConfig
+from harken.data.text.inputs import Inputs, labelled_inputs
 from harken.data.text.labelled import format_of, text_columns
 from harken.data.text.labelled_splits import read_files, read_splits, split_table
 from harken.data.tokenizers.base import Tokenizer, train_tokenizers
 from harken.data.tokenizers.word import WordTokenizer
+from harken.errors import UserError
 from harken.inspection.pictures.picture import Picture
 from harken.models.heads.classifier import ClassifierModel
 from harken.models.reader import FrameInput, TokenInput, words_alone
@@ -162,9 +166,33 @@ class LabelledJob(Job):
 
         return compare(scores, model.folder, None if files else split or "test", compute)
 
-    def look(self, model: Any, example: str) -> Picture:
-        found: Picture = model.look(example)
+    def attention_figure(self, model: Any, example: str) -> Picture:
+        found: Picture = model.attention_figure(example)
         return found
+
+    def reads_texts(self, model: Any) -> bool:
+        return bool(model.recipe.data.kind == "text")
+
+    def read_inputs(self, model: Any, path: Path | None, form: str, column: str | None) -> Inputs:
+        data = model.recipe.data
+        if not self.reads_texts(model):
+            return Inputs(open_signals(data, path, form), None)
+        file = Path("/dev/stdin") if path is None else path if path.is_dir() else require_file(path)
+        return labelled_inputs(file, data, getattr(model, "classes", ()), form, column)
+
+    def serve_attention(self, model: Any, items: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> list[Any]:
+        """Weights over the words of texts: of the pooling where it attends, and of the gradient."""
+        if not self.reads_texts(model):  # it would open a text as the path of a file, which no client may name
+            raise UserError("this model reads signals; it shows nothing of a text")
+        results = []
+        for text in (item["text"] for item in items):
+            if not model.words(text):
+                raise UserError("weights are shown of a text with words; give some")
+            weights = {"gradient": model.saliency(text).round(5).tolist()}
+            if model.recipe.head.pooling == "attention":
+                weights["attention"] = model.attention(text).round(5).tolist()
+            results.append({"words": model.words(text), "answer": model.answer_of(text), "weights": weights})
+        return results
 
     def read(self, recipe: Any, split: str | None) -> Labelled:
         """The examples of a split of the recipe's own data.
@@ -219,6 +247,21 @@ class LabelledJob(Job):
         words = words_alone(inputs)
         if tokenizer and isinstance(words, TokenInput):
             pretrained.fill(words.table.weight, words_of(tokenizer), texts, width_key(recipe.model), ids=rows.flat)
+
+
+def open_signals(data: ExamplesConfig, file: Path | None, form: str) -> Iterator[np.ndarray]:
+    """The signals of a file, in its own format or that of the training data.
+
+    Raises:
+        UserError: there is no file, or it holds no signals.
+    """
+    if file is None:
+        raise UserError("signals do not come through stdin; name a file, as .npy, .npz or in the format of training")
+    if form != "auto" and form not in READERS:
+        raise UserError(f"--format {form} holds no signals; choose from auto, {', '.join(READERS)}")
+    if form == "auto":
+        form = "arrays" if BY_ENDING.get(file.suffix) == "arrays" else data.format
+    return iter(read_signals(file, data.model_copy(update={"format": form})).values)
 
 
 def column_facts(data: ExamplesConfig) -> dict[str, str]:

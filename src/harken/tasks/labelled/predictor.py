@@ -122,7 +122,7 @@ class LabelledPredictor(Predictor[R, M]):
         """What the weights of a text belong to: its words, as the model reads them."""
         return cleaned(text, self.recipe.data).split()
 
-    def look(self, example: str) -> Picture:
+    def attention_figure(self, example: str) -> Picture:
         """What the answer depends on, over the words of a text or the steps of the first signal in a file.
 
         Raises:

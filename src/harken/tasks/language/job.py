@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from harken.data.fingerprints import InputFile
 from harken.data.io.files import read_lines
@@ -17,11 +18,14 @@ from harken.models.build import build_language
 from harken.models.sizing import measure
 from harken.tasks.job import Job, Prepared, Summary
 from harken.tasks.language.evaluation import evaluate
+from harken.tasks.language.interface import INTERFACE, GenerateOptions
 from harken.tasks.language.language_model import TOKENIZER, LanguageModel
 from harken.tasks.language.recipe import LanguageRecipe
+from harken.tasks.language.results import Continuations, SurprisingText
 from harken.tasks.language.streams import corpus_ids
 from harken.tasks.language.task import LanguageTask
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
+from harken.tasks.results import Result
 from harken.tasks.scores import Scores
 from harken.tasks.splits import find_split
 
@@ -29,12 +33,15 @@ PLAIN = {"word": "plain word", "character": "plain character"}
 LEAST_TOKENS = 3
 
 
+SETTINGS = ("length", "temperature", "top_k", "top_p", "min_p", "seed", "line")
+
+
 class LanguageJob(Job):
     """See `harken.tasks.job`."""
 
     predictor = LanguageModel
     artifacts = (TOKENIZER,)
-    usage = "harken generate {}"
+    interface = INTERFACE
 
     def load_data(self, recipe: LanguageRecipe) -> TextCorpus:
         return read_texts(recipe.data)
@@ -95,7 +102,44 @@ class LanguageJob(Job):
             train = read_texts(model.recipe.data).train if model.recipe.data.ngram else None
         return evaluate(model, lines, train, progress)
 
-    def look(self, model: LanguageModel, example: str) -> Picture:
+    def predict(
+        self, model: LanguageModel, examples: Sequence[str], options: GenerateOptions, progress: Callable[[int], None]
+    ) -> list[Result]:
+        if options.surprisal:
+            return [SurprisingText(model.surprisal(text)) for text in examples]
+        return [Continuations(text, model.samples(text, options.count, **settings_of(options))) for text in examples]
+
+    def stream(
+        self, model: LanguageModel, example: str, options: GenerateOptions, cancelled: Callable[[], bool]
+    ) -> Iterator[str]:
+        if options.count != 1:
+            raise UserError("a stream has one continuation; leave count out")
+        for part in model.stream(example, **settings_of(options)):
+            if cancelled():
+                return
+            yield part
+
+    def figure(self, results: Sequence[SurprisingText]) -> Picture:
+        return results[-1].picture
+
+    def serve_score(
+        self, model: LanguageModel, items: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
+    ) -> list[Any]:
+        """The log-probability of every token of texts, and their perplexity."""
+        results = []
+        for item in items:
+            if not item["text"].strip():
+                raise UserError("there is no text to score; give some words")
+            scored = model.score(item["text"])
+            tokens = [
+                {"piece": piece, "log_probability": round(float(value), 5)}
+                for piece, value in zip(scored.tokens, scored.log_probabilities, strict=True)
+            ]
+            total = float(scored.log_probabilities.sum())
+            results.append({"log_probability": total, "perplexity": scored.perplexity, "tokens": tokens})
+        return results
+
+    def attention_figure(self, model: LanguageModel, example: str) -> Picture:
         return model.surprisal(example)
 
     def examples(self, model: LanguageModel, split: str) -> list[str]:
@@ -103,6 +147,11 @@ class LanguageJob(Job):
 
 
 JOB = LanguageJob()
+
+
+def settings_of(options: GenerateOptions) -> dict[str, Any]:
+    """The arguments of `LanguageModel.samples` and `LanguageModel.stream` beside the prompt and the count."""
+    return {name: getattr(options, name) for name in SETTINGS}
 
 
 def lines_of(corpus: TextCorpus, split: str | None) -> Sequence[str]:

@@ -13,7 +13,8 @@ from harken.inspection.pictures.picture import Picture
 from harken.models.heads.masked import FIRST_WORD, MaskedModel
 from harken.models.sizing import Size, measure
 from harken.tasks.job import Job, Prepared, Summary
-from harken.tasks.masked.masked_reader import TOKENIZER, MaskedReader, build_masked_model
+from harken.tasks.masked.interface import INTERFACE, FillOptions
+from harken.tasks.masked.masked_reader import TOKENIZER, FilledText, MaskedReader, build_masked_model
 from harken.tasks.masked.recipe import MaskedRecipe
 from harken.tasks.masked.task import MaskedTask, as_rows
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
@@ -28,8 +29,7 @@ class MaskedJob(Job):
 
     predictor = MaskedReader
     artifacts = (TOKENIZER,)
-    usage = "harken attention {} 'a [MASK] sentence'"
-    example_input = "the black [MASK] sleeps"
+    interface = INTERFACE
 
     def load_data(self, recipe: MaskedRecipe) -> Lines:
         return read_line_splits(recipe.data)
@@ -70,7 +70,12 @@ class MaskedJob(Job):
         text = self.load_data(model.recipe)
         return find_split(text.name, text.held_out, split)
 
-    def look(self, model: MaskedReader, example: str) -> Picture:
+    def predict(
+        self, model: MaskedReader, examples: Sequence[str], options: FillOptions, progress: Callable[[int], None]
+    ) -> list[FilledText]:
+        return [FilledText(model.fill(text, options.count)) for text in examples]
+
+    def attention_figure(self, model: MaskedReader, example: str) -> Picture:
         return model.picture(example)
 
     def validation(self, best: dict[str, Any]) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ from harken.tasks.label_batch import LabelBatch
 from harken.tasks.masked.recipe import MaskedRecipe
 from harken.tasks.masked.task import MaskedRows, as_rows, row_scores
 from harken.tasks.predictor import BATCH_TOKENS, Predictor, Progress
+from harken.tasks.results import Result
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.sequence_task import length_batches
 from harken.training.task import to_device
@@ -42,6 +44,22 @@ def build_masked_model(recipe: MaskedRecipe, size: int) -> MaskedModel:
     """A new network for `size` tokens, with weights drawn from torch's current random state."""
     encoder = build_encoder(recipe.model)
     return MaskedModel(Reader(TokenInput(size, encoder.embedding), encoder))
+
+
+@dataclass(frozen=True)
+class FilledText(Result):
+    """The likeliest tokens of every gap of a text."""
+
+    gaps: list[list[tuple[str, float]]]
+
+    def to_json(self, options: Any) -> dict[str, Any]:
+        return {"gaps": [[{"token": token, "score": float(score)} for token, score in gap] for gap in self.gaps]}
+
+    def __str__(self) -> str:
+        return "\t".join(" ".join(f"{token} {score:.4f}" for token, score in gap) for gap in self.gaps)
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{"name": token, "value": float(score)} for gap in self.gaps for token, score in gap]
 
 
 class MaskedReader(Predictor[MaskedRecipe, MaskedModel]):

@@ -17,10 +17,12 @@ from harken.models.heads.classifier import ClassifierModel
 from harken.models.heads.regressor import RegressorModel
 from harken.tasks.baselines import COUNT, Baseline
 from harken.tasks.context import Context
+from harken.tasks.interface import Options
 from harken.tasks.labelled.job import LabelledJob
 from harken.tasks.labelled.reading import Rows
+from harken.tasks.regress.interface import INTERFACE
 from harken.tasks.regress.recipe import RegressRecipe
-from harken.tasks.regress.regressor import Regressor, build_regressor
+from harken.tasks.regress.regressor import PredictedNumber, Regressor, build_regressor
 from harken.tasks.regress.task import RegressionTask
 from harken.tasks.scores import Metric, Scores
 
@@ -29,7 +31,7 @@ class RegressJob(LabelledJob):
     """See `harken.tasks.labelled.job`."""
 
     predictor = Regressor
-    usage = "harken regress {} examples"
+    interface = INTERFACE
 
     def learn(self, recipe: RegressRecipe, train: Labelled, folder: Path, resuming: bool) -> np.ndarray:
         return numbers(train.labels)
@@ -64,6 +66,11 @@ class RegressJob(LabelledJob):
             errors = fitted.predict(part.values) - numbers(part.labels)
             scores[name] = {"rmse": float(np.sqrt((errors**2).mean())) if len(errors) else 0.0, COUNT: len(errors)}
         return Baseline(fitted.name, "rmse", scores, count, sampled=count < len(train), mode="min")
+
+    def predict(
+        self, model: Regressor, examples: Sequence[Any], options: Options, progress: Callable[[int], None]
+    ) -> list[PredictedNumber]:
+        return [PredictedNumber(float(value)) for value in model.predict(examples, progress)]
 
     def examples(self, model: Regressor, split: str) -> list[Any]:
         found = self.read(model.recipe, split)

@@ -22,6 +22,7 @@ from harken.tasks.labelled.predictor import LabelledPredictor, open_reader
 from harken.tasks.labelled.reading import build_reader
 from harken.tasks.predictor import Progress
 from harken.tasks.regress.recipe import RegressRecipe
+from harken.tasks.results import Result
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,19 @@ class NumberBatch:
         wanted = (self.wanted - network.mean[0]) / network.deviation[0]
         squares = (network.standard(self.values, self.lengths)[:, :1] - wanted[:, None]).square()
         return squares, torch.zeros_like(self.lengths)
+
+
+@dataclass(frozen=True)
+class PredictedNumber(Result):
+    """The number of one example."""
+
+    value: float
+
+    def to_json(self, options: Any) -> dict[str, Any]:
+        return {"value": self.value}
+
+    def __str__(self) -> str:
+        return f"{self.value:.6g}"
 
 
 class Regressor(LabelledPredictor[RegressRecipe, RegressorModel]):

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harken.data.io.files import require_file
 from harken.data.rows import rows_of
+from harken.data.text.inputs import Inputs, place, sentence_inputs
 from harken.inspection.pictures.picture import Picture
 from harken.metrics.labels import is_bio
 from harken.models.sizing import measure
@@ -20,8 +22,9 @@ from harken.tasks.splits import find_split
 from harken.tasks.tag.building import build_task, learn_vocabulary
 from harken.tasks.tag.corpus import Example, TagCorpus, corpus_of_table, read_corpus, read_other_files
 from harken.tasks.tag.evaluation import baseline_of, tags_picture
+from harken.tasks.tag.interface import INTERFACE, TagOptions
 from harken.tasks.tag.recipe import TagRecipe
-from harken.tasks.tag.tagger import Tagger
+from harken.tasks.tag.tagger import Tagger, Tagging
 from harken.tasks.words import VOCABULARY, WordCounts
 
 
@@ -30,7 +33,7 @@ class TagJob(Job):
 
     predictor = Tagger
     artifacts = (VOCABULARY, CONTEXT, BASELINE)
-    usage = "harken tag {}"
+    interface = INTERFACE
     options = frozenset(("format", "text_column", "label_column"))
 
     def load_data(self, recipe: TagRecipe) -> TagCorpus:
@@ -103,12 +106,24 @@ class TagJob(Job):
 
         return compare(scores, model.folder, None if files else split or "test", compute)
 
+    def predict(
+        self, model: Tagger, examples: Sequence[Any], options: TagOptions, progress: Callable[[int], None]
+    ) -> list[Tagging]:
+        return model.tag_all(examples, progress)
+
+    def read_inputs(self, model: Tagger, path: Path | None, form: str, column: str | None) -> Inputs:
+        file = Path("/dev/stdin") if path is None else path if path.is_dir() else require_file(path)
+        return sentence_inputs(file, model.recipe.data, form, place(column))
+
+    def facts(self, model: Tagger) -> dict[str, Any]:
+        return {"tags": model.tags}
+
     def examples(self, model: Tagger, split: str | None) -> list[Any]:
         corpus = self.load_data(model.recipe)
         known = {"valid": corpus.valid, **corpus.tests}
         return list(find_split(corpus.name, known, split, default=("test", "valid")))
 
-    def look(self, model: Tagger, example: str) -> Picture:
+    def attention_figure(self, model: Tagger, example: str) -> Picture:
         return tags_picture(model, example)
 
     def validation(self, best: dict[str, Any]) -> str:

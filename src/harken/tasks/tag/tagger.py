@@ -7,9 +7,9 @@ model.tag("the black cat sleeps").tags    # ['DET', 'ADJ', 'NOUN', 'VERB']
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -21,11 +21,13 @@ from harken.errors import UserError
 from harken.models.heads.tagger import TaggingModel
 from harken.tasks.context import COPY, Context, open_context
 from harken.tasks.predictor import Predictor, Progress
+from harken.tasks.results import Printing, Result
 from harken.tasks.scores import Scores
 from harken.tasks.sequence_task import length_batches
 from harken.tasks.tag.building import as_rows, build_tagging_model
 from harken.tasks.tag.corpus import Example
 from harken.tasks.tag.evaluation import evaluate
+from harken.tasks.tag.interface import TagOptions
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.tag.task import TagBatch
 from harken.tasks.words import VOCABULARY, Vocabulary
@@ -35,16 +37,33 @@ Sentence = str | Sequence[str] | np.ndarray
 
 
 @dataclass(frozen=True)
-class Tagging:
+class Tagging(Result):
     """One sentence with its tags."""
 
     words: list[str]  # of a signal: the numbers of its frames
     tags: list[str]
     probabilities: list[float]  # of the chosen tags
     chances: np.ndarray  # (T, K) of every tag at every word
+    classes: list[str] = field(default_factory=list, repr=False)  # the tags, in the order of `chances`
 
     def __str__(self) -> str:
         return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
+
+    def to_json(self, options: TagOptions) -> dict[str, Any]:
+        probabilities = [round(float(value), 6) for value in self.probabilities]
+        values: dict[str, Any] = {"words": self.words, "tags": self.tags, "probabilities": probabilities}
+        if options.scores:
+            values |= {"scores": np.round(self.chances, 5).tolist(), "classes": self.classes}
+        return values
+
+    def to_text(self, options: TagOptions, printing: Printing) -> str:
+        if options.conll:
+            return "".join(f"{word}\t{tag}\n" for word, tag in zip(self.words, self.tags, strict=True))
+        return str(self)
+
+    def rows(self) -> list[dict[str, Any]]:
+        steps = zip(self.words, self.tags, self.probabilities, strict=True)
+        return [{"name": tag, "word": word, "value": float(value)} for word, tag, value in steps]
 
 
 class Tagger(Predictor[TagRecipe, TaggingModel]):
@@ -96,7 +115,7 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
             ]
 
         found = iter(self.map(length_batches(rows.lengths, BATCH_WORDS), tag, progress))
-        nothing = Tagging([], [], [], np.zeros((0, len(self.tags)), np.float32))
+        nothing = Tagging([], [], [], np.zeros((0, len(self.tags)), np.float32), self.tags)
         return [next(found) if self._words(example) else nothing for example in examples]
 
     def evaluate(
@@ -152,7 +171,8 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
 
     def _tagging(self, example: Example, labels: Tensor, weights: Tensor) -> Tagging:
         chosen = weights.gather(1, labels[:, None])[:, 0].tolist()
-        return Tagging(self._words(example), [self.tags[label] for label in labels.tolist()], chosen, weights.numpy())
+        tags = [self.tags[label] for label in labels.tolist()]
+        return Tagging(self._words(example), tags, chosen, weights.numpy(), self.tags)
 
     def _words(self, example: Example) -> list[str]:
         if isinstance(example, Framed):

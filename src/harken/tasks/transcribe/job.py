@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,10 +25,12 @@ from harken.tasks.artifacts import Artifact
 from harken.tasks.job import Job, Prepared, Summary
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.transcribe.frames import refuse_misfits, steps_of
+from harken.tasks.transcribe.interface import INTERFACE, TranscribeOptions
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 from harken.tasks.transcribe.splits import Splits, read_split_table, read_splits
 from harken.tasks.transcribe.task import TranscribeTask
 from harken.tasks.transcribe.transcriber import LANGUAGE, SYMBOLS, Transcriber, build_network
+from harken.tasks.transcribe.transcription import Transcription
 
 HEARD = 256  # recordings of a split that are held at once to look at gradients
 TO_FIT = 500  # recordings that mean and deviation of the training set are taken from
@@ -41,8 +43,7 @@ class TranscribeJob(Job):
 
     predictor = Transcriber
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (SYMBOLS, LANGUAGE)
-    usage = "harken transcribe {} recording.wav"
-    example_input = "recording.wav"
+    interface = INTERFACE
 
     def load_data(self, recipe: TranscribeRecipe) -> Splits:
         return read_splits(recipe)
@@ -95,7 +96,18 @@ class TranscribeJob(Job):
         found = read_split_table(model.recipe, files[0]) if files else self.load_data(model.recipe).find(split)
         return evaluate(model, found, progress)
 
-    def look(self, model: Transcriber, example: str) -> Picture:
+    def predict(
+        self, model: Transcriber, examples: Sequence[Path], options: TranscribeOptions, progress: Callable[[int], None]
+    ) -> list[Transcription]:
+        if options.lm_weight and (options.beam or model.recipe.search.beam) == 1:
+            raise UserError("--lm-weight is heeded by a beam alone; add --beam 8")
+        found = []
+        for path in examples:
+            found.append(model.transcribe(path, beam=options.beam, lm_weight=options.lm_weight))
+            progress(1)
+        return found
+
+    def attention_figure(self, model: Transcriber, example: str) -> Picture:
         return model.transcribe(example).picture()
 
     def examples(self, model: Transcriber, split: str) -> list[Any]:

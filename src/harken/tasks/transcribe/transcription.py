@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harken.tasks.results import Result
+from harken.tasks.transcribe.interface import TranscribeOptions
+
 if TYPE_CHECKING:
     from harken.inspection.pictures.sequences import SpectrogramPicture
+
+
+MAX_COLUMNS = 400  # of a spectrogram that are sent
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,7 @@ class Posteriors:
 
 
 @dataclass(frozen=True)
-class Transcription:
+class Transcription(Result):
     """One recording."""
 
     name: str
@@ -52,6 +58,24 @@ class Transcription:
     def confidence(self) -> float:
         """The mean over the symbols; 1 where nothing is said."""
         return float(np.mean([symbol.confidence for symbol in self.symbols])) if self.symbols else 1.0
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_json(self, options: TranscribeOptions) -> dict[str, Any]:
+        values = self.to_dict()
+        if options.posteriors:
+            values["posteriors"] = {
+                "names": self.posteriors.names,
+                "step_seconds": self.posteriors.step_seconds,
+                "values": np.round(self.posteriors.values, 4).tolist(),
+            }
+            every = max(1, -(-len(self.energies) // MAX_COLUMNS))
+            values["spectrogram"] = {
+                "frame_seconds": self.frame_seconds * every,
+                "values": np.round(self.energies[::every], 3).tolist(),
+            }
+        return values
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

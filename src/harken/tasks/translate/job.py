@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from harken.data.fingerprints import InputFile
+from harken.data.io.files import require_file
 from harken.data.io.folders import splits_in_folder
 from harken.data.rows import rows_of
-from harken.data.text.inputs import evaluated_pairs
+from harken.data.text.inputs import Inputs, evaluated_pairs, place, source_inputs
 from harken.data.text.pairs import Corpus, Pair
 from harken.data.text.parallel import read_corpus
 from harken.data.tokenizers.base import Tokenizer, train_tokenizers
@@ -27,6 +28,8 @@ from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, 
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.splits import find_split
 from harken.tasks.translate.evaluation import agreement_metrics, scores_of
+from harken.tasks.translate.interface import INTERFACE
+from harken.tasks.translate.operations import TranslationOperations
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.shortlist import SHORTLIST, learn_from
 from harken.tasks.translate.task import TranslationTask
@@ -34,12 +37,12 @@ from harken.tasks.translate.translation import TranslationFigure
 from harken.tasks.translate.translator import TOKENIZERS, Translator
 
 
-class TranslateJob(Job):
+class TranslateJob(TranslationOperations, Job):
     """See `harken.tasks.job`; files come in pairs, sources first."""
 
     predictor = Translator
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZERS, SHORTLIST)
-    usage = "harken translate {}"
+    interface = INTERFACE
     options = frozenset(
         (
             *("source", "reference", "target", "beam", "compare", "layers", "format", "text_column", "label_column"),
@@ -136,7 +139,11 @@ class TranslateJob(Job):
         scores.notes += notes
         return scores
 
-    def look(
+    def read_inputs(self, model: Translator, path: Path | None, form: str, column: str | None) -> Inputs:
+        file = Path("/dev/stdin") if path is None else path if path.is_dir() else require_file(path)
+        return source_inputs(file, model.recipe.data, form, place(column))
+
+    def attention_figure(
         self, model: Translator, example: str, target: str | None = None, layers: bool = False, beam: int | None = None
     ) -> TranslationFigure:
         """The alignment map of a translation: the model's own, or `target` under teacher forcing."""

@@ -1,0 +1,238 @@
+"""Commands that apply a trained model to input, derived from the interfaces of jobs (`harken.tasks.interface`).
+
+`command_of` makes `harken classify`, `harken tag` ... and those of jobs in plugins; `harken predict MODEL ...` is the
+one of the job that a model was trained for.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import MISSING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import typer
+from typer.core import TyperGroup
+
+from harken.cli.common import (
+    AsJson,
+    FileFormat,
+    ModelFolder,
+    ReplaceBytes,
+    TextColumn,
+    counting,
+    examples,
+    in_batches,
+    load_with_job,
+    other_job,
+    require_ending,
+    save_figure,
+    tell,
+)
+from harken.cli.exits import guarded
+from harken.errors import UserError
+from harken.tasks.interface import CommandLine, Field, Interface, Options, Reading, fields_of
+from harken.tasks.registry import JOBS, interface_of, plugin_interfaces
+from harken.tasks.results import Printing, Result, as_result
+
+if TYPE_CHECKING:
+    from harken.tasks.job import Job
+
+Command = Callable[..., None]
+PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True}  # `predict` leaves options to another command
+
+
+def command_of(task: str, interface: Interface) -> Command:
+    """The function of a command, with a signature from which typer makes its arguments and options."""
+    argument, form = interface.input.argument, interface.input
+    own = {name: field for name, field in fields_of(interface.options).items() if field.option.in_command}
+    kinds: dict[str, Any] = {
+        "model": ModelFolder,
+        argument.name: Annotated[argument.kind, typer.Argument(help=argument.help, metavar=argument.metavar)],
+        **{name: annotation_of(field) for name, field in own.items()},
+    }
+    defaults: dict[str, Any] = {name: field.default for name, field in own.items()}
+    if not argument.is_required:
+        defaults[argument.name] = None
+    if form.has_formats:
+        kinds |= {"form": FileFormat, "text_column": TextColumn}
+        defaults |= {"form": "auto", "text_column": None}
+    if form.is_replaceable:
+        kinds["replace"], defaults["replace"] = ReplaceBytes, False
+    if interface.figure is not None:
+        stem = interface.figure
+        text = f"Also write the figure: {stem}.html, {stem}.svg or {stem}.png."
+        kinds["out"], defaults["out"] = Annotated[Path | None, typer.Option(help=text)], None
+    kinds["as_json"], defaults["as_json"] = AsJson, False
+
+    def run(**given: Any) -> None:
+        options = interface.options(**{name: given[name] for name in own})
+        reading = Reading(given.get("form", "auto"), given.get("text_column"), given.get("replace", False), tell)
+        command = CommandLine(given[argument.name], given["as_json"], given.get("out"))
+        model, job = load(task, interface, given["model"], options, command)
+        predict_all(interface, job, model, options, reading, command)
+
+    run.__name__, run.__doc__ = interface.verb, interface.help
+    examples(*interface.examples)(run)
+    run.__annotations__ = kinds
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=kind,
+                default=defaults.get(name, inspect.Parameter.empty),
+            )
+            for name, kind in kinds.items()
+        ]
+    )
+    return run
+
+
+def annotation_of(field: Field) -> Any:
+    """The type of a parameter, with its flag, help and bounds."""
+    option = field.option
+    flag = option.flag or "--" + field.name.replace("_", "-")
+    text = option.description[:1].upper() + option.description[1:] + "."
+    if field.default is None and bool in get_args(field.kind):
+        flag = f"{flag}/--no-{flag[2:]}"
+    details = typer.Option(
+        flag,
+        help=text,
+        min=option.ge,
+        max=option.le,
+        hidden=option.is_hidden,
+        rich_help_panel=option.panel,
+        show_default=field.default not in (None, MISSING) and option.panel is None,
+    )
+    return Annotated[field.kind, details]
+
+
+def load(task: str, interface: Interface, folder: Path, options: Options, command: CommandLine) -> tuple[Any, Job]:
+    """The model of a command, whose options are checked first, and its job.
+
+    Raises:
+        UserError: options that do not fit together, no model folder, or one of another job.
+    """
+    require_ending(command.out, stem=interface.figure or "")
+    options.check_command(command)
+    model, job = load_with_job(folder)
+    if job.interface is None or job.interface.verb != interface.verb:
+        raise UserError(other_job(folder, model.recipe.task, task))
+    return model, job
+
+
+def predict_all(
+    interface: Interface, job: Job, model: Any, options: Options, reading: Reading, command: CommandLine
+) -> None:
+    """Read examples, and print a result for each.
+
+    Raises:
+        UserError: an input that the model cannot read.
+    """
+    inputs = interface.input.read(job, model, command.value, reading, options)
+    if interface.is_streamed and options.is_streamable and not command.as_json:
+        for number, example in enumerate(inputs):
+            print("\n" * bool(number) + interface.input.opening(example), end="", flush=True)
+            for part in job.stream(model, example, options, lambda: False):
+                print(part, end="", flush=True)
+            print()
+        return
+    number, kept = 0, list[Result]()
+    with counting(interface.unit, command.value is not None and not sys.stdout.isatty()) as tick:
+        for batch in in_batches(inputs, command.value, interface.batch):
+            results = map(as_result, job.predict(model, batch, options, tick))
+            for example, result in zip(batch, results, strict=True):
+                if command.as_json:
+                    print_records(interface, number, example, result, options)
+                else:
+                    printing = Printing(sys.stdout.isatty(), number == 0 and len(batch) == 1, number)
+                    print(result.to_text(options, printing))
+                for note in result.notes:
+                    tell(note)
+                number += 1
+                if command.out is not None:
+                    kept.append(result)
+    if command.out is not None:
+        save_figure(job.figure(kept), command.out)
+
+
+def print_records(interface: Interface, number: int, example: Any, result: Result, options: Options) -> None:
+    """Print a result as JSON, under the text it belongs to or the number of a signal."""
+    key = interface.input.example_key
+    named = {} if key is None else {key: example if isinstance(example, str) else number}
+    for record in result.to_records(options):
+        print(json.dumps({**named, **record} if named else record, ensure_ascii=False))
+
+
+def add_job_commands(app: typer.Typer) -> None:
+    """A command for every job that ships, but those that have one of their own."""
+    known = {getattr(info.callback, "__name__", "") for info in app.registered_commands}
+    for task in JOBS:
+        interface = interface_of(task)
+        if interface is not None and interface.verb not in known:
+            add_command(app, command_of(task, interface))
+
+
+def add_command(app: typer.Typer, command: Command, **settings: Any) -> None:
+    """A command with its `examples` at the end of its help."""
+    listed = "\n\n".join(getattr(command, "examples", ()))
+    app.command(epilog=f"Examples:\n\n{listed}" if listed else None, **settings)(guarded(command))
+
+
+def plugin_commands() -> dict[str, Any]:
+    """The commands of jobs that do not ship."""
+    return {interface.verb: single_command(task, interface) for task, interface in plugin_interfaces().items()}
+
+
+def single_command(task: str, interface: Interface) -> Any:
+    """A derived command outside an app."""
+    app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+    add_command(app, command_of(task, interface))
+    command = typer.main.get_command(app)
+    command.name = interface.verb
+    return command
+
+
+class JobGroup(TyperGroup):
+    """All commands, those of jobs in plugins among them."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name; plugins are asked only for names that are not known otherwise."""
+        return super().get_command(ctx, cmd_name) or plugin_commands().get(cmd_name)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands."""
+        return [*super().list_commands(ctx), *(name for name in plugin_commands() if name not in self.commands)]
+
+
+@examples("harken predict runs/opinions texts.txt --json", "harken predict runs/demo text.en --beam 5")
+def predict(context: typer.Context, model: ModelFolder) -> None:
+    """Apply a model of any job to input: the command of its job, with the same arguments and options.
+
+    `harken predict runs/opinions texts.txt --json` is `harken classify runs/opinions texts.txt --json`.
+    """
+    task, interface = declared(model)
+    assert context.parent is not None and isinstance(context.parent.command, TyperGroup)
+    command = context.parent.command.get_command(context.parent, interface.verb) or single_command(task, interface)
+    command.main([str(model), *context.args], prog_name="harken predict", standalone_mode=False)
+
+
+def declared(folder: Path) -> tuple[str, Interface]:
+    """The task of a model folder and its interface, without loading the weights.
+
+    Raises:
+        UserError: it is no model folder, or its job has no interface.
+    """
+    from harken.recipe import load_recipe
+
+    if not (folder / "recipe.toml").is_file():
+        load_with_job(folder)  # says what is missing
+    task = load_recipe(folder / "recipe.toml").task
+    interface = interface_of(task)
+    if interface is None:
+        raise UserError(f"the task {task!r} declares no interface, so it has no command of its own")
+    return task, interface

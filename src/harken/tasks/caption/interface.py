@@ -1,0 +1,54 @@
+"""How captioners are used: `harken caption`, `POST /v1/caption`."""
+
+from __future__ import annotations
+
+from dataclasses import make_dataclass
+from pathlib import Path
+from typing import Annotated
+
+from harken.search.descriptions import OPTIONS
+from harken.tasks.interface import Argument, Files, Interface, Option, Options
+
+# Options of the search that need words of a source, a target vocabulary or further models.
+TEXT_ONLY = {
+    *("banned", "glossary", "language_model", "lm_weight", "mbr", "mbr_candidates"),
+    *("rerank", "rerank_weight", "rerank_reversed", "max_length_factor", "shortlist"),
+}
+PICTURES = Argument(
+    "images", list[Path], "PNG or JPEG files, or folders of them.", is_required=True, metavar="IMAGE..."
+)
+BEAM = Option("live hypotheses; 1 is greedy search; default: the recipe's", ge=1, le=1000, served_le=64)
+CaptionOptions = make_dataclass(
+    "CaptionOptions",
+    [
+        ("beam", Annotated[int | None, BEAM], None),
+        *(
+            (name, Annotated[option.kind | None, Option.of_search(name, option.description)], None)
+            for name, option in OPTIONS.items()
+            if name != "beam" and name not in TEXT_ONLY
+        ),
+    ],
+    bases=(Options,),
+    frozen=True,
+)
+
+INTERFACE = Interface(
+    verb="caption",
+    help="Describe pictures, and show which regions the model attends to for every word.",
+    input=Files(
+        PICTURES,
+        example="picture.png",
+        endings=(".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif"),
+        noun="picture",
+        name_key="image",
+    ),
+    options=CaptionOptions,
+    examples=(
+        "harken caption runs/scenes picture.png",
+        "harken caption runs/scenes a.png b.png --json",
+        "harken caption runs/scenes pictures --out maps.html      (a folder; one map a word)",
+    ),
+    usage="harken caption {} picture.png",
+    unit="pictures",
+    figure="maps",
+)

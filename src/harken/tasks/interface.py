@@ -1,0 +1,375 @@
+"""What a job shows to the outside, declared once; its command, HTTP route and studio form are derived from it.
+
+    INTERFACE = Interface(
+        verb="classify",                      # harken classify, POST /v1/classify
+        help="Label texts or signals: one line out for every example in.",
+        input=Examples(),                     # what it reads, and how a command, a request and a form give it
+        options=ClassifyOptions,              # a dataclass whose fields say what they mean and what they allow
+    )
+
+    @dataclass(frozen=True)
+    class ClassifyOptions(Options):
+        top: Annotated[int, Option("the N likeliest labels", ge=1)] = 1
+
+`Job.predict` turns examples and options into results (`harken.tasks.results`). Nothing here imports torch, pydantic or
+typer: `harken --help` and the HTTP process read interfaces alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
+
+from harken.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from harken.tasks.job import Job
+
+MAX_SEED = 2**63 - 1  # what the random generators of torch and numpy both take
+MAX_COUNT = 1_000_000  # of anything that is asked for by number and kept in memory
+BATCH = 256  # examples that are read before they are worked on
+SEARCH_FLAGS = {"banned": "--ban", "diversity_groups": "--groups", "language_model": "--lm"}
+LINES = "lines"  # the format of a file with one example on each line
+
+
+@dataclass(frozen=True)
+class Option:
+    """The meaning and the bounds of one option; `Annotated[int, Option(...)]` is the type of its field."""
+
+    description: str
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    served_le: float | None = None  # the bound for a request, where that is lower
+    min_length: int | None = None  # of a text or a list
+    max_length: int | None = None
+    in_command: bool = True
+    in_request: bool = True
+    flag: str | None = None  # on the command line; by default --name
+    panel: str | None = None  # of the help text
+    is_hidden: bool = False
+    slider: tuple[float, float, float] | None = None  # least, most and step in the studio
+
+    @classmethod
+    def of_search(cls, name: str, description: str) -> Option:
+        """An option of the search, on the command line alone."""
+        flag = SEARCH_FLAGS.get(name)
+        return cls(description, in_request=False, flag=flag, panel="Search")
+
+
+class Field(NamedTuple):
+    """One field of a dataclass of options."""
+
+    name: str
+    kind: Any  # its type, without the annotation
+    default: Any  # dataclasses.MISSING where there is none
+    option: Option
+
+
+@cache
+def fields_of(options: type) -> dict[str, Field]:
+    """The annotated fields of a dataclass.
+
+    >>> @dataclass
+    ... class Example:
+    ...     top: Annotated[int, Option("how many", ge=1)] = 1
+    >>> fields_of(Example)["top"].option.ge
+    1
+    """
+    hints = get_type_hints(options, include_extras=True)
+    found = {}
+    for field in dataclasses.fields(options):
+        kind = hints[field.name]
+        if get_origin(kind) is Annotated:
+            kind, option = get_args(kind)
+            default = field.default
+            if field.default_factory is not dataclasses.MISSING:
+                default = field.default_factory()
+            found[field.name] = Field(field.name, kind, default, option)
+    return found
+
+
+class CommandLine(NamedTuple):
+    """What a command was given beside its model and options."""
+
+    value: Any  # of the argument that names the input
+    as_json: bool
+    out: Path | None
+
+
+@dataclass(frozen=True)
+class Options:
+    """No options; the base of those of a job."""
+
+    @property
+    def is_streamable(self) -> bool:
+        """Whether a command may print a result in parts with these options, where the interface `is_streamed`."""
+        return True
+
+    def check_command(self, command: CommandLine) -> None:
+        """Check the options together with the rest of a command, before the model is loaded.
+
+        Raises:
+            UserError: they do not fit together.
+        """
+
+    def check_request(self) -> None:
+        """Check the options of a request.
+
+        Raises:
+            UserError: they ask for too much.
+        """
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a command reads its input."""
+
+    form: str = "auto"
+    column: str | None = None
+    replace: bool = False
+    report: Callable[[str], None] = print  # called with a note on how a file is read
+
+    def lines(self, file: Path | None) -> Iterator[str]:
+        """The lines of a file, or of stdin for None and `-`.
+
+        Raises:
+            UserError: a line is not UTF-8; with `replace` that is reported, and its bytes are replaced.
+        """
+        from harken.data.io.files import decode_lines, read_lines, require_file
+
+        report = self.report if self.replace else None
+        if is_stdin(file):
+            return decode_lines(sys.stdin.buffer, "stdin", report=report)
+        return read_lines(require_file(file), report=report)  # type: ignore[arg-type]
+
+
+def is_stdin(file: Path | None) -> bool:
+    """Whether an argument stands for standard input."""
+    return file is None or str(file) == "-"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """The argument of a command that names its input."""
+
+    name: str
+    kind: Any
+    help: str
+    is_required: bool = False
+    metavar: str | None = None
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a job reads; the base of all kinds.
+
+    A request has the fields of `request`, which become items: dictionaries of plain values that a worker turns into the
+    examples of `Job.predict`. A command has `argument`, which is read into the same examples.
+    """
+
+    request: ClassVar[type]  # a dataclass of annotated fields
+    argument: Argument
+    example: str = ""  # for hints, and for the form of the studio
+    label: str = "Text"  # of the form
+    endings: tuple[str, ...] = ()  # of the files that the form takes; none where it takes texts
+    has_formats: ClassVar[bool] = False  # whether the command takes --format and --text-column
+    is_replaceable: ClassVar[bool] = False  # whether it takes --replace
+    example_key: str | None = None  # under which --json repeats a text, or the number of another example
+
+    def items(self, body: Any) -> list[dict[str, Any]]:
+        """The items of a request.
+
+        Raises:
+            UserError: they cannot be read.
+        """
+        return [{name: getattr(body, name) for name in fields_of(self.request)}]
+
+    def examples(self, job: Job, model: Any, items: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """The examples of items, in the worker.
+
+        Raises:
+            UserError: the model reads something else.
+        """
+        return [item["text"] for item in items]
+
+    def names(self, item: Mapping[str, Any]) -> dict[str, str]:
+        """What a result is called in an answer, where an item has a name."""
+        return {}
+
+    def opening(self, example: Any) -> str:
+        """What a command prints before the parts of a streamed result."""
+        return ""
+
+    def read(self, job: Job, model: Any, value: Any, reading: Reading, options: Any) -> Iterator[Any]:
+        """The examples of a command.
+
+        Raises:
+            UserError: they cannot be read.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class TextRequest:
+    """One text or several."""
+
+    text: Annotated[str | list[str], Option("one text, or several")]
+
+
+@dataclass(frozen=True)
+class Texts(Input):
+    """A text on each line of a file or of stdin."""
+
+    request: ClassVar[type] = TextRequest
+    is_replaceable: ClassVar[bool] = True
+    argument: Argument = Argument("file", Path | None, "Texts, one a line; or stdin.")
+
+    def items(self, body: Any) -> list[dict[str, Any]]:
+        texts = [body.text] if isinstance(body.text, str) else body.text
+        return [{"text": text} for text in texts]
+
+    def read(self, job: Job, model: Any, value: Any, reading: Reading, options: Any) -> Iterator[Any]:
+        return reading.lines(value)
+
+
+@dataclass(frozen=True)
+class ExampleRequest:
+    """Texts or signals."""
+
+    text: Annotated[str | list[str] | None, Option("one text, or several")] = None
+    signals: Annotated[list[list[list[float]]] | None, Option("models of signals: frames (T, C) of each")] = None
+
+
+@dataclass(frozen=True)
+class Examples(Texts):
+    """Texts or signals, in lines or in a file of the format of the training data."""
+
+    request: ClassVar[type] = ExampleRequest
+    has_formats: ClassVar[bool] = True
+    argument: Argument = Argument(
+        "file", Path | None, "Texts as in training, or one a line; or stdin. For models of signals a file."
+    )
+
+    def items(self, body: Any) -> list[dict[str, Any]]:
+        if (body.text is None) == (body.signals is None):
+            raise UserError("give either text or signals")
+        if body.signals is None:
+            return super().items(body)
+        for signal in body.signals:
+            if not signal or not signal[0] or len({len(frame) for frame in signal}) != 1:
+                raise UserError("a signal is a list of frames with the same number of channels")
+        return [{"signal": signal} for signal in body.signals]
+
+    def examples(self, job: Job, model: Any, items: Sequence[Mapping[str, Any]]) -> list[Any]:
+        import numpy as np
+
+        return [item["text"] if "text" in item else np.asarray(item["signal"], np.float32) for item in items]
+
+    def read(self, job: Job, model: Any, value: Any, reading: Reading, options: Any) -> Iterator[Any]:
+        if job.reads_texts(model) and (
+            reading.form == LINES or (is_stdin(value) and reading.form == "auto" and reading.column is None)
+        ):
+            return reading.lines(value)
+        inputs = job.read_inputs(model, None if is_stdin(value) else value, reading.form, reading.column)
+        if inputs.note is None:
+            return inputs.values if not job.reads_texts(model) else reading.lines(value)
+        reading.report(f"{inputs.note}; --format lines reads whole lines")
+        return inputs.values
+
+
+@dataclass(frozen=True)
+class PromptRequest:
+    """A text that may be empty."""
+
+    text: Annotated[str, Option("the prompt")] = ""
+
+
+@dataclass(frozen=True)
+class Prompts(Input):
+    """Texts as arguments of the command; `-` stands for what is piped in."""
+
+    request: ClassVar[type] = PromptRequest
+    argument: Argument = Argument(
+        "prompts", list[str] | None, "What to go on from, in quotes; `-`: from stdin.", metavar="[PROMPT]..."
+    )
+
+    def opening(self, example: Any) -> str:
+        return str(example)
+
+    def read(self, job: Job, model: Any, value: Any, reading: Reading, options: Any) -> Iterator[Any]:
+        prompts = value or ["" if sys.stdin.isatty() else "-"]
+        return ("\n".join(reading.lines(None)) if prompt == "-" else prompt for prompt in prompts)
+
+
+@dataclass(frozen=True)
+class FileRequest:
+    """An uploaded file; a route reads it from a form."""
+
+    data: bytes = b""
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Files(Input):
+    """Files, which a request uploads; in place of a folder, the files in it."""
+
+    request: ClassVar[type] = FileRequest
+    argument: Argument = Argument("files", list[Path], "Files, folders, or - for a list on stdin.", is_required=True)
+    label: str = "A file"
+    noun: str = "file"
+    name_key: str = "file"  # under which an answer has the name of an upload
+
+    def items(self, body: Any) -> list[dict[str, Any]]:
+        return [{"data": body.data, "name": body.name}]
+
+    def examples(self, job: Job, model: Any, items: Sequence[Mapping[str, Any]]) -> list[Any]:
+        return [item["path"] for item in items]
+
+    def names(self, item: Mapping[str, Any]) -> dict[str, str]:
+        return {self.name_key: item["name"]}
+
+    def read(self, job: Job, model: Any, value: Any, reading: Reading, options: Any) -> Iterator[Any]:
+        for path in value:
+            if str(path) == "-":
+                yield from (Path(line.strip()) for line in reading.lines(None) if line.strip())
+            elif path.is_dir():
+                yield from self._in_folder(path)
+            else:
+                yield path
+
+    def _in_folder(self, folder: Path) -> list[Path]:
+        files = sorted(path for path in folder.iterdir() if path.suffix.lower() in self.endings)
+        if not files:
+            raise UserError(f"{folder} holds no {self.noun} ({', '.join(self.endings)}); name files, or another folder")
+        return files
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One job as its users meet it."""
+
+    verb: str  # of the command and the route
+    help: str  # of both: a sentence for the list of commands, then more
+    input: Input
+    options: type[Options] = Options
+    examples: tuple[str, ...] = ()  # of the command
+    usage: str = ""  # the command that puts a model to work; {} is its folder
+    unit: str = "examples"  # that a progress bar counts
+    batch: int = BATCH  # examples that are given to `Job.predict` at once
+    figure: str | None = None  # the stem of a file that --out may write; None: there is no figure of the results
+    operations: tuple[str, ...] = ()  # further ones: methods `serve_NAME` of the job
+    is_streamed: bool = False  # whether `Job.stream` gives a result in parts
+    is_live: bool = False  # whether the studio answers while somebody types
+
+    @property
+    def usage_line(self) -> str:
+        """The command that puts a model to work; {} is its folder."""
+        return self.usage or f"harken {self.verb} {{}}"
