@@ -13,7 +13,7 @@ from harken.data.images.caption_table import pictures_of, read_caption_corpus
 from harken.data.images.captioned import CaptionCorpus
 from harken.data.io.table import read_table
 from harken.data.tokenizers.base import train_tokenizer
-from harken.inspection.pictures.caption_map import CaptionPage
+from harken.inspection.pictures.drawings import CaptionPage
 from harken.inspection.pictures.picture import Picture
 from harken.metrics.bleu import corpus_bleu
 from harken.models.captioning.model import build_caption_model

@@ -13,7 +13,7 @@ from harken.data.strokes.files import read_npz, read_strokes
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.character import CharacterTokenizer
 from harken.errors import UserError
-from harken.inspection.pictures.ink import InkPicture
+from harken.inspection.pictures.drawings import InkPicture
 from harken.inspection.pictures.picture import Picture
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact

@@ -102,7 +102,7 @@ class Drawings(Result):
 
     def picture(self) -> InkPicture:
         """All of them."""
-        from harken.inspection.pictures.ink import InkPicture
+        from harken.inspection.pictures.drawings import InkPicture
 
         return InkPicture([one.strokes() for one in self.drawings], [one.text or "" for one in self.drawings])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harken.inspection.pictures.surprisal import Surprisal
+from harken.inspection.pictures.sequences import Surprisal
 from harken.tasks.results import Printing, Result
 
 

@@ -3,7 +3,6 @@ alternatives, scores of given translations, and streams."""
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import torch
 
 from harken.errors import UserError
+from harken.search.compiled import prepare
 from harken.tasks.translate.describing import describe
 from harken.tasks.translate.glossary import Term, matches
 from harken.tasks.translate.searching import search
@@ -20,7 +20,6 @@ from harken.tasks.translate.translator import Translator
 
 Item = dict[str, Any]  # text, and perhaps prefix, require, glossary
 DIGITS = 4
-LOAD_SECONDS = 3.0  # to wait for the compiled decoder; compiling it takes longer
 KINDS = {"cross-attention": "cross", "encoder self-attention": "encoder", "decoder self-attention": "decoder"}
 
 
@@ -132,10 +131,7 @@ class TranslationOperations:
 
     def prepare_serving(self, model: Translator) -> None:
         """Load the compiled decoder before it is needed; where it has to be compiled, beside the work."""
-        if model.device.type == "cpu":
-            loading = threading.Thread(target=model.prepare, daemon=True)
-            loading.start()
-            loading.join(LOAD_SECONDS)
+        prepare(model.model, wait=False)
 
 
 def _nbest(
