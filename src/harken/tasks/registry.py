@@ -13,6 +13,7 @@ attribute `recipe` is the class of its recipes, and `interface` its interface.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from harken.registry import JOBS, TASKS
