@@ -60,3 +60,24 @@ def test_a_trace_has_what_the_quick_way_makes() -> None:
     assert trace.words == ("input", "forget", "candidate", "output", "hidden", "cell")
     written = trace[0].output * torch.tanh(trace[0].cell)
     torch.testing.assert_close(written, trace[0].hidden)
+
+
+def test_kernels_off_and_a_hook_take_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, *inputs = made()
+    with_kernel = layer(*inputs)
+    assert with_kernel.weights.grad_fn is None
+    layer.cell.register_forward_hook(lambda *_: None)
+    assert layer(*inputs).weights.grad_fn is not None
+    layer, *inputs = made()
+    monkeypatch.setenv("HARKEN_KERNELS", "off")
+    reference = layer(*inputs)
+    assert reference.weights.grad_fn is not None
+    torch.testing.assert_close(reference.hidden, with_kernel.hidden)
+
+
+def test_second_derivatives_are_refused_and_the_reference_has_them() -> None:
+    layer, *inputs = made()
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        torch.autograd.grad(layer(*inputs).hidden.sum(), layer.cell.weight_hh, create_graph=True)
+    (first,) = torch.autograd.grad(layer.reference(*inputs).hidden.sum(), layer.cell.weight_hh, create_graph=True)
+    assert torch.autograd.grad(first.square().sum(), layer.cell.weight_hh)[0].abs().sum() > 0

@@ -1,7 +1,7 @@
 """The gates of an LSTM on a GPU as one kernel forward and one backward; the reference is
-`harken.nn.recurrent.lstm.lstm_gates`.
+`harken.nn.recurrent.lstm.LSTMCell.apply_gates`.
 
-`lstm_gates(product, token, cell)` is the reference's `lstm_gates(product + token, cell)`.
+`lstm_gates(product, token, cell)` is the state that the reference makes of `product + token` and `cell`.
 """
 
 from __future__ import annotations

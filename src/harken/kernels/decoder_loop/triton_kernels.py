@@ -1,8 +1,8 @@
 """The Triton kernels of a decoder's loop: attention of one query a row, and the gates of an LSTM, forward and backward.
 
 Their references are `harken.nn.attention.functional.Attention` with a score of `harken.nn.attention.scores`, and
-`harken.nn.recurrent.lstm.lstm_gates`. One program computes one row of the batch: it reads the memory once, with an
-online softmax, and saves only the scores (B, S) for the backward pass.
+`harken.nn.recurrent.lstm.LSTMCell.apply_gates`. One program computes one row of the batch: it reads the memory once,
+with an online softmax, and saves only the scores (B, S) for the backward pass.
 """
 
 from __future__ import annotations

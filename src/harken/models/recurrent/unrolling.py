@@ -23,7 +23,7 @@ from harken.kernels.recurrent.packing import Layout
 from harken.models.recurrent.step import RecurrentState, StepParts, advance
 from harken.nn.dropout import VariationalDropout
 from harken.nn.recurrent.cell import Cell, State, Step
-from harken.nn.recurrent.lstm import LSTMCell, lstm_gates
+from harken.nn.recurrent.lstm import LSTMCell
 from harken.nn.recurrent.regularization import Noise, draw_noise
 from harken.nn.recurrent.trace import DirectionTrace, Recurrence, Trace
 
@@ -117,7 +117,7 @@ class UnrolledCell:
             self.joined = product_with(torch.cat((rest, cell.weight_hh), 1), deferred)
         else:
             self.rest = product_with(rest, deferred) if rest.shape[1] else None
-            self.products = cell.products(deferred)
+        self.products = cell.products(deferred and self.joined is None)
 
     def project_tokens(self, embedded: Tensor) -> Tensor:
         """W_y y (..., E) -> (..., gates x H), with the biases unless W x is normalised first."""
@@ -125,13 +125,13 @@ class UnrolledCell:
 
     def step(self, token: Tensor | None, rest: Tensor | None, state: State, time: int) -> Step:
         """W_y y (B, gates x H), the other inputs r (B, R) and the last state -> the new one."""
-        if self.joined is not None:
+        if self.joined is not None and isinstance(self.cell, LSTMCell):
             gates = self.joined(state[0] if rest is None else torch.cat((rest, state[0]), -1))
             if self.deferred and fused_gates.is_supported(gates):
                 bias = self.bias if token is None else token
                 bias = None if bias is None else bias.expand(gates.shape[0], -1)
                 return Step(fused_gates.lstm_gates(gates, bias, state[1]), {})
-            return Step(lstm_gates(self._add_bias(gates, token), state[1]), {})
+            return self.cell.apply_gates(self._add_bias(gates, token), state[1], self.products)
         self.inputs.append(self._project(token, rest))
         self.before.append(state)
         step = self.cell.step(self.inputs[-1], state, self.products, self.noise.keep)

@@ -36,13 +36,6 @@ from harken.nn.recurrent.options import Bias, one_of
 LSTMState = tuple[Tensor, Tensor]  # h and c, each (B, H)
 
 
-def lstm_gates(gates: Tensor, cell: Tensor) -> LSTMState:
-    """The pointwise part of a plain LSTM: W x + U h + b (B, 4H) in the order i, f, g, o and the old c -> h, c."""
-    i, f, g, o = gates.chunk(4, -1)
-    c = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
-    return torch.sigmoid(o) * torch.tanh(c), c
-
-
 class LSTMWeights(NamedTuple):
     """Of one step; what a variant lacks is None."""
 
@@ -118,11 +111,15 @@ class LSTMCell(Cell, has_kernels=True):
     def step(self, x: Tensor, state: State, products: Products | None = None, keep: Tensor | None = None) -> Step:
         """x (B, I) and the last (h, c) -> the new (h, c) and the gates; the arguments are those of `Cell.step`."""
         linear = products or Products(self)
-        W, U, b, P_if, P_o, R = linear.weights
+        W, U, b, *_ = linear.weights
         h, c = state
         if keep is not None:  # recurrent dropout
             h = h * keep
-        a = linear(x, W, b, self.norm_ih) + linear(h, U, None, self.norm_hh)  # W x + b + U h, (B, 4H)
+        return self.apply_gates(linear(x, W, b, self.norm_ih) + linear(h, U, None, self.norm_hh), c, linear)
+
+    def apply_gates(self, a: Tensor, c: Tensor, linear: Products) -> Step:
+        """W x + b + U h (B, 4H) and the old c -> the new (h, c) and the gates."""
+        P_if, P_o, R = linear.weights[3:]
         i_f, g, o = a.split([self.early, self.hidden_size, self.hidden_size], -1)
 
         if P_if is not None:  # i and f see the old c

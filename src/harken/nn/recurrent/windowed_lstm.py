@@ -33,8 +33,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from harken.kernels.autograd import takes_torch_operators
 from harken.kernels.recurrent.packing import Layout
 from harken.kernels.recurrent.windowed_lstm import windowed_lstm
+from harken.kernels.settings import kernels_enabled
 from harken.nn.recurrent.cell import State
 from harken.nn.recurrent.layers import initialize
 from harken.nn.recurrent.lstm import LSTMCell, LSTMState
@@ -104,47 +106,42 @@ class WindowedLSTM(nn.Module):
         self.window = GaussianWindow(hidden_size, gaussians, pace)
 
     def forward(self, values: Tensor, characters: Tensor, mask: Tensor | None = None, trace: bool = False) -> Any:
-        """All steps: `Windowed`; with `trace`, step by step, and also a `Trace` of every gate and state."""
+        """All steps: `Windowed`; with `trace` also a `Trace` of every gate and state."""
+        mask = _all(characters) if mask is None else mask
         if trace:
-            return self._traced(values, characters, _all(characters) if mask is None else mask)
-        if torch._C._are_functorch_transforms_active():  # the kernel's backward is not one for torch.func
+            return self._unroll(values, characters, mask)
+        if not self.cell.is_plain or not kernels_enabled() or takes_torch_operators():
             return self.reference(values, characters, mask)
-        from_value, from_seen = self.cell.weight_ih.split([self.input_size, characters.shape[2]], 1)
+        from_value, from_window = self.cell.weight_ih.split([self.input_size, characters.shape[2]], 1)
         inputs = F.linear(values, from_value, self.cell.constant())  # (B, T, 4 H)
-        joint = torch.cat([self.cell.weight_hh, from_seen], 1)
-        project, mask = self.window.project, _all(characters) if mask is None else mask
+        joint = torch.cat([self.cell.weight_hh, from_window], 1)
+        project = self.window.project
         return Windowed(*windowed_lstm(inputs, joint, project.weight, project.bias, characters, mask))
 
     def reference(self, values: Tensor, characters: Tensor, mask: Tensor | None = None) -> Windowed:
         """All steps, one after the other."""
-        mask = _all(characters) if mask is None else mask
-        nothing = values.new_zeros(len(values), self.hidden_size)
-        state: LSTMState = (nothing, nothing)
-        seen, position = self.start(characters)
-        made = []
-        for value in values.unbind(1):
-            state, (seen, position, weights) = self.step(value, state, seen, position, characters, mask)
-            made.append((state[0], seen, weights))
-        return Windowed(*(torch.stack(part, 1) for part in zip(*made, strict=True)))
+        return self._unroll(values, characters, _all(characters) if mask is None else mask)[0]
 
-    def _traced(self, values: Tensor, characters: Tensor, mask: Tensor) -> tuple[Windowed, Trace]:
-        nothing = values.new_zeros(len(values), self.hidden_size)
-        state: State = (nothing, nothing)
+    def _unroll(self, values: Tensor, characters: Tensor, mask: Tensor) -> tuple[Windowed, Trace]:
+        state: State = self.cell.start(values[:, 0])
         seen, position = self.start(characters)
-        products, inputs, before, made, looks = self.cell.products(), [], [], [], []
+        products = self.cell.products()
+        inputs: list[Tensor] = []
+        before: list[State] = []
+        steps: list[dict[str, Tensor]] = []
+        looks: list[tuple[Tensor, ...]] = []
         for value in values.unbind(1):
             inputs.append(self.cell.project_input(torch.cat([value, seen], -1)))
             before.append(state)
             step = self.cell.step(inputs[-1], state, products)
             state = step.state
             seen, position, weights = self.window(state[0], position, characters, mask)
-            made.append({**step.gates, "hidden": state[0], "cell": state[1]})
+            steps.append({**step.gates, "hidden": state[0], "cell": state[1]})
             looks.append((state[0], seen, weights))
-        words = {word: [step[word] for step in made] for word in made[0]}
-        layout = Layout.of(None, len(values), len(made))
+        by_name = {name: [step[name] for step in steps] for name in steps[0]}
         recurrence = Recurrence(self.cell, inputs, before, Noise(None, ()))
         windowed = Windowed(*(torch.stack(part, 1) for part in zip(*looks, strict=True)))
-        return windowed, Trace([[DirectionTrace(words, layout, recurrence)]])
+        return windowed, Trace([[DirectionTrace(by_name, Layout.of(None, len(values), len(steps)), recurrence)]])
 
     def start(self, characters: Tensor) -> tuple[Tensor, Tensor]:
         """w (B, E) and κ (B, K) before the first step."""
