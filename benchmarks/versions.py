@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ LAYERS = [  # class, options, T, B, H
     ("GRU", {}, 64, 32, 256),
     ("RNN", {}, 64, 32, 256),
 ]
-LOADS = ((1, 32), (32, 16))  # texts of a request, connections
+LOADS = ((1, 16), (32, 4))  # texts of a request, connections
 PARTS = ("recurrent", "training", "decoding", "serving")
 
 
@@ -189,8 +189,8 @@ def measure_serving(versions: dict[str, Checkout], work: Path, rounds: int, seco
     rows = []
     with ExitStack() as stack:
         servers = {key: stack.enter_context(server(command, one.environment)) for key, one in versions.items()}
-        for host, port, _ in servers.values():
-            asyncio.run(saturate(host, port, bodies(texts, 8), 8, 2))  # warm-up
+        for (host, port, _), (count, connections) in product(servers.values(), LOADS):  # warm-up: kernels are compiled
+            asyncio.run(saturate(host, port, bodies(texts, count), connections, 2))
         for count, connections in LOADS:
             rates: dict[str, list[float]] = {key: [] for key in servers}
             cpu: dict[str, list[float]] = {key: [] for key in servers}

@@ -1,11 +1,10 @@
-"""What word2vec and GloVe training share: threads over spans of a text, progress, and the trained matrices.
+"""The training loop of word2vec and GloVe: threads over spans of a text, progress, and the trained matrices.
 
 A span knows its random numbers and its learning rate from its position alone, so the draws do not depend on the number
 of threads; the result does, where two threads update the same row at once. Ctrl-C lets every thread finish its span
 and keeps the matrices.
 
->>> seen = []
->>> progress = run_spans(lambda epoch, span, done: (1.0, 1), [10, 10], epochs=2, threads=1, tell=seen.append)
+>>> progress = run_spans(lambda epoch, span, done: (1.0, 1), [10, 10], epochs=2, threads=1)
 >>> progress.losses, progress.words, progress.stopped
 ([1.0, 1.0], 40, False)
 
@@ -118,6 +117,15 @@ class Progress:
         return [total / count for total, count in zip(self.sums, self.counts, strict=True) if count]
 
 
+def span_sizes(corpus: Corpus, cuts: Sequence[int]) -> list[int]:
+    """The words that the spans between these positions of the stream stand for: words read, as other tools count them.
+
+    Words that the vocabulary leaves out are spread evenly over the stream.
+    """
+    share = corpus.words_read / len(corpus.stream)
+    return [after - before for before, after in itertools.pairwise(round(cut * share) for cut in cuts)]
+
+
 def run_spans(
     train: Callable[[int, int, float], tuple[float, int]],
     sizes: Sequence[int],
@@ -159,8 +167,8 @@ def run_spans(
                 finished, running = wait(running, timeout=EVERY)
                 progress.seconds = time.perf_counter() - began
                 tell(progress)
-                for one in finished:
-                    one.result()
+                for future in finished:
+                    future.result()
         except KeyboardInterrupt:
             progress.stopped = True
         finally:

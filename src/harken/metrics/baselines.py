@@ -36,6 +36,7 @@ MAX_SCORES = 200_000  # examples times classes, which logistic regression comput
 MAX_FEATURES = 50_000
 SHORT_TEXT = 2.0  # words: of shorter texts (names, or languages without spaces) the characters are counted
 WORD = re.compile(r"\w+")
+RIDGE = "ridge regression"
 
 
 class LabelBaseline(Protocol):
@@ -58,10 +59,9 @@ def fit_label_baseline(values: Sequence[Any], labels: Sequence[str], seed: int =
     values, labels = _choose(values, rows), _choose(labels, rows)
     if len(set(labels)) < 2:
         return MostFrequentLabel(labels), len(rows)
-    texts = isinstance(values[0], str)
     if find_spec("sklearn") is not None:
-        return (_LinearTexts if texts else _LinearSignals)(values, labels), len(rows)
-    return (NaiveBayes.fit(values, labels) if texts else MostFrequentLabel(labels)), len(rows)
+        return _LinearLabels(values, labels, "logistic regression"), len(rows)
+    return (NaiveBayes.fit(values, labels) if isinstance(values[0], str) else MostFrequentLabel(labels)), len(rows)
 
 
 def fit_number_baseline(values: Sequence[Any], numbers: np.ndarray, seed: int = 1) -> tuple[NumberBaseline, int]:
@@ -82,10 +82,10 @@ def _sample(values: Sequence[Any], outputs: int, seed: int) -> list[int]:
 
 
 def _choose(values: Sequence[Any], rows: Sequence[int]) -> list[Any]:
-    """Some of the values; those that are not in memory (`harken.data.prepared`) are found in one pass."""
+    """Some of the values; those that are not in memory (`harken.data.prepared`) are read in one pass."""
     if hasattr(values, "choose"):
-        found: list[Any] = values.choose(np.asarray(rows))
-        return found
+        chosen: list[Any] = values.choose(np.asarray(rows))
+        return chosen
     return [values[row] for row in rows]
 
 
@@ -116,108 +116,89 @@ class NaiveBayes:
     def fit(cls, texts: Sequence[str], labels: Sequence[str]) -> Self:
         """Count the words of every class."""
         classes = sorted(set(labels))
-        place = {label: row for row, label in enumerate(classes)}
+        row_of = {label: row for row, label in enumerate(classes)}
         split = [_words(text) for text in texts]
         words = {word: number for number, word in enumerate(dict.fromkeys(word for row in split for word in row))}
         counts = np.ones((len(classes), max(1, len(words))))
         for row, label in zip(split, labels, strict=True):
-            np.add.at(counts[place[label]], [words[word] for word in row], 1)
+            np.add.at(counts[row_of[label]], [words[word] for word in row], 1)
         frequency = np.array([list(labels).count(label) for label in classes])
         likelihood = np.log(counts / counts.sum(1, keepdims=True))
         return cls(classes, words, np.log(frequency / len(labels)), likelihood)
 
     def predict(self, values: Sequence[str]) -> list[str]:
         """The most probable class of every text."""
-        found = []
+        labels = []
         for text in values:
             known = [self.words[word] for word in _words(text) if word in self.words]
-            found.append(self.classes[int((self.prior + self.likelihood[:, known].sum(1)).argmax())])
-        return found
+            labels.append(self.classes[int((self.prior + self.likelihood[:, known].sum(1)).argmax())])
+        return labels
 
 
 def _words(text: str) -> list[str]:
     return WORD.findall(text.lower())
 
 
-def _text_features(texts: Sequence[str]) -> tuple[str, Any]:
-    """Their name, and a vectoriser of the words of these texts, or of the characters of short ones."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
+class Linear:
+    """A linear model of scikit-learn on TF-IDF features of texts, or on statistics of the channels of signals."""
 
-    short = sum(len(text.split()) for text in texts) <= SHORT_TEXT * len(texts)
-    units: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (1, 3)} if short else {"token_pattern": r"\w+"}
-    vectoriser = TfidfVectorizer(sublinear_tf=True, max_features=MAX_FEATURES, **units)
-    return f"TF-IDF{' of characters' * short}", vectoriser
-
-
-class _LinearTexts:
-    def __init__(self, texts: Sequence[str], labels: Sequence[str]) -> None:
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-
-        features, vectoriser = _text_features(texts)
-        self.name = f"{features} + logistic regression"
-        self.model = make_pipeline(vectoriser, LogisticRegression(max_iter=100, C=4.0))
-        _fit(self.model, texts, labels)
-
-    def predict(self, values: Sequence[str]) -> list[str]:
-        return [str(label) for label in self.model.predict(list(values))]
-
-
-class _LinearSignals:
-    name = "channel statistics + logistic regression"
-
-    def __init__(self, signals: Sequence[Any], labels: Sequence[str]) -> None:
-        from sklearn.linear_model import LogisticRegression
+    def __init__(self, values: Sequence[Any], targets: Sequence[Any] | np.ndarray, model: str) -> None:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression, Ridge
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        self.model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
-        _fit(self.model, _statistics(signals), labels)
+        self.texts = isinstance(values[0], str)
+        features, step = "channel statistics", StandardScaler()
+        if self.texts:
+            short = sum(len(text.split()) for text in values) <= SHORT_TEXT * len(values)
+            units: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (1, 3)} if short else {}
+            step = TfidfVectorizer(
+                sublinear_tf=True, max_features=MAX_FEATURES, **(units or {"token_pattern": WORD.pattern})
+            )
+            features = f"TF-IDF{' of characters' * short}"
+        self.name = f"{features} + {model}"
+        logistic = {"max_iter": 100, "C": 4.0} if self.texts else {"max_iter": 200}
+        self.model = make_pipeline(step, Ridge() if model == RIDGE else LogisticRegression(**logistic))
+        with warnings.catch_warnings():  # a baseline that stopped early is a baseline too
+            warnings.simplefilter("ignore")
+            self.model.fit(self._inputs(values), list(targets))
 
-    def predict(self, values: Sequence[Any]) -> list[str]:
-        return [str(label) for label in self.model.predict(_statistics(values))]
+    def _inputs(self, values: Sequence[Any]) -> Any:
+        """The texts, or (N, 4 C) of signals (T, C)."""
+        if self.texts:
+            return list(values)
+        rows = []
+        for signal in values:
+            frames = np.asarray(signal, dtype=np.float64)
+            frames = frames[:, None] if frames.ndim == 1 else frames
+            rows.append(np.concatenate([frames.mean(0), frames.std(0), frames.min(0), frames.max(0)]))
+        return np.stack(rows)
+
+    def predict(self, values: Sequence[Any]) -> np.ndarray:
+        """(N,) labels or numbers."""
+        return np.asarray(self.model.predict(self._inputs(values)))
+
+
+class _LinearLabels(Linear):
+    def predict(self, values: Sequence[Any]) -> list[str]:  # type: ignore[override]
+        """The label of every example."""
+        return [str(label) for label in super().predict(values)]
 
 
 class NumberBaseline:
     """Ridge regression on the features of texts or signals; the mean where scikit-learn is not installed."""
 
     def __init__(self, values: Sequence[Any], numbers: np.ndarray) -> None:
-        self.name, self.mean, self.model = "mean", float(np.mean(numbers)), None
-        self.texts = isinstance(values[0], str)
-        if find_spec("sklearn") is None:
-            return
-        from sklearn.linear_model import Ridge
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-
-        features, step = _text_features(values) if self.texts else ("channel statistics", StandardScaler())
-        self.name, self.model = f"{features} + ridge regression", make_pipeline(step, Ridge())
-        _fit(self.model, self._inputs(values), numbers)
-
-    def _inputs(self, values: Sequence[Any]) -> Any:
-        return list(values) if self.texts else _statistics(values)
+        self.mean = float(np.mean(numbers))
+        self.model = None if find_spec("sklearn") is None else Linear(values, numbers, RIDGE)
+        self.name = "mean" if self.model is None else self.model.name
 
     def predict(self, values: Sequence[Any]) -> np.ndarray:
         """(N,) numbers."""
         if self.model is None or not len(values):
             return np.full(len(values), self.mean)
-        return np.asarray(self.model.predict(self._inputs(values)), dtype=np.float64)
-
-
-def _fit(model: Any, values: Any, labels: Sequence[Any] | np.ndarray) -> None:
-    with warnings.catch_warnings():  # a baseline that stopped early is a baseline too
-        warnings.simplefilter("ignore")
-        model.fit(values, list(labels))
-
-
-def _statistics(signals: Sequence[Any]) -> np.ndarray:
-    """(N, 4 C) of signals (T, C)."""
-    rows = []
-    for signal in signals:
-        frames = np.asarray(signal, dtype=np.float64)
-        frames = frames[:, None] if frames.ndim == 1 else frames
-        rows.append(np.concatenate([frames.mean(0), frames.std(0), frames.min(0), frames.max(0)]))
-    return np.stack(rows)
+        return self.model.predict(values).astype(np.float64)
 
 
 @dataclass
@@ -230,7 +211,7 @@ class MostFrequentTag:
 
     @classmethod
     def fit(cls, sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> Self:
-        """Count the tags of every word; of equally frequent tags the first seen is taken."""
+        """Count the tags of every word; of equally frequent tags the first is taken."""
         pairs: Counter[tuple[str, str]] = Counter()
         for words, row in zip(sentences, tags, strict=True):
             pairs.update(zip(words, row, strict=True))
@@ -241,10 +222,10 @@ class MostFrequentTag:
         """From how often each word occurs with each tag, in the order of first occurrence."""
         best: dict[str, tuple[str, int]] = {}
         total: Counter[str] = Counter()
-        for (word, tag), seen in pairs.items():
-            total[tag] += seen
-            if word not in best or seen > best[word][1]:
-                best[word] = tag, seen
+        for (word, tag), count in pairs.items():
+            total[tag] += count
+            if word not in best or count > best[word][1]:
+                best[word] = tag, count
         return cls({word: tag for word, (tag, _) in best.items()}, total.most_common(1)[0][0])
 
     def predict(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,8 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harken.embeddings.corpus import Corpus
-from harken.embeddings.training import Progress, Trained
-from harken.embeddings.word2vec.sampling import alias_table, span_state
+from harken.embeddings.training import Progress, Trained, run_spans, span_sizes
+from harken.embeddings.word2vec.sampling import alias_table, initial_vectors, span_state
 from harken.embeddings.word2vec.settings import Settings
 from harken.errors import UserError
 
@@ -75,38 +74,22 @@ def train_on_device(
     if settings.hierarchical or settings.subwords:
         raise UserError("Hierarchical softmax and n-grams are trained on the CPU: leave the device out, or use cpu.")
     vocabulary, stream = corpus.vocabulary, corpus.stream
-    generator = np.random.default_rng(settings.seed)
-    first = generator.random((len(vocabulary), settings.width), dtype=np.float32)
-    inputs = torch.from_numpy((np.float32(2) * first - np.float32(1)) / np.float32(settings.width)).to(device)
+    inputs = torch.from_numpy(initial_vectors(len(vocabulary), settings.width, settings.seed)).to(device)
     outputs = torch.zeros_like(inputs)
     height, other = alias_table(vocabulary.counts)
     keep = torch.from_numpy(vocabulary.keep_probabilities(settings.sample).astype(np.float32))
-    tables = Tables(*(one.to(device) for one in (keep, torch.from_numpy(height), torch.from_numpy(other).long())))
-    progress = Progress(
-        settings.epochs, corpus.words_read * settings.epochs, sums=[0.0] * settings.epochs, counts=[0] * settings.epochs
-    )
-    began = time.perf_counter()
-    try:
-        for epoch in range(settings.epochs):
-            for number, start in enumerate(range(0, len(stream), CHUNK)):
-                draws = torch.Generator(device)
-                draws.manual_seed(span_state(settings.seed, epoch, number) >> 1)
-                part = np.asarray(stream[start : start + CHUNK])
-                ids = torch.from_numpy(part.astype(np.int64)).to(device)
-                before = epoch + start / len(stream)
-                loss, count = _train_chunk(
-                    ids, (inputs, outputs), tables, settings, draws, before, len(part) / len(stream)
-                )
-                if loss != loss:
-                    raise UserError(f"The loss is NaN in epoch {epoch + 1}: lower the learning rate.")
-                progress.sums[epoch] += loss
-                progress.counts[epoch] += count
-                progress.words = round((before + len(part) / len(stream)) * corpus.words_read)
-                progress.seconds = time.perf_counter() - began
-                tell(progress)
-    except KeyboardInterrupt:
-        progress.stopped = True
-    progress.seconds = time.perf_counter() - began
+    tables = Tables(*(table.to(device) for table in (keep, torch.from_numpy(height), torch.from_numpy(other).long())))
+    cuts = [*range(0, len(stream), CHUNK), len(stream)]
+
+    def train(epoch: int, chunk: int, done: float) -> tuple[float, int]:
+        draws = torch.Generator(device)
+        draws.manual_seed(span_state(settings.seed, epoch, chunk) >> 1)
+        part = np.asarray(stream[cuts[chunk] : cuts[chunk + 1]])
+        ids = torch.from_numpy(part.astype(np.int64)).to(device)
+        before = epoch + cuts[chunk] / len(stream)
+        return _train_chunk(ids, (inputs, outputs), tables, settings, draws, before, len(part) / len(stream))
+
+    progress = run_spans(train, span_sizes(corpus, cuts), epochs=settings.epochs, threads=1, tell=tell)
     return Trained(inputs.cpu().numpy(), outputs.cpu().numpy(), progress, device)
 
 
@@ -124,20 +107,20 @@ def _train_chunk(
 
     from harken.embeddings.word2vec.batch_kernel import negative_samples, step, subsample, windows
 
-    kept = subsample(ids, tables.keep, draws)
-    reach = torch.randint(1, settings.window + 1, (len(kept),), generator=draws, device=ids.device)
+    sampled = subsample(ids, tables.keep, draws)
+    reach = torch.randint(1, settings.window + 1, (len(sampled),), generator=draws, device=ids.device)
     is_cbow = settings.method == "cbow"
     loss, predictions = ids.new_zeros((), dtype=torch.float64), ids.new_zeros((), dtype=torch.float64)
-    for first in range(0, len(kept), DRAWN):
-        last = min(first + DRAWN, len(kept))
-        around, known = windows(kept, first, last, settings.window, reach)
-        words = kept[first:last].clamp(min=0)
+    for first in range(0, len(sampled), DRAWN):
+        last = min(first + DRAWN, len(sampled))
+        around, known = windows(sampled, first, last, settings.window, reach)
+        words = sampled[first:last].clamp(min=0)
         rows, counted = negative_samples(words, settings.negatives, tables.height, tables.other, draws)
         predictions += (known.amax(1) if is_cbow else known).sum()
-        done = round(len(kept) * before / share) + first  # windows so far
+        done = round(len(sampled) * before / share) + first  # windows so far
         for start, stop in batches(last - first, done):
             part = slice(start, stop)
-            rate = settings.rate_at((before + share * (first + start) / len(kept)) / settings.epochs)
+            rate = settings.rate_at((before + share * (first + start) / len(sampled)) / settings.epochs)
             loss += step(*matrices, around[part], known[part], rows[part], counted[part], rate, is_cbow)
     return float(loss), round(float(predictions))
 

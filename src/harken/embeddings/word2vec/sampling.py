@@ -54,6 +54,12 @@ class Draws:
         return column if position - column < height[column] else int(other[column])
 
 
+def initial_vectors(rows: int, width: int, seed: int) -> NDArray[np.float32]:
+    """(rows, width) uniform in -1/width .. 1/width."""
+    drawn = np.random.default_rng(seed).random((rows, width), dtype=np.float32)
+    return (np.float32(2) * drawn - np.float32(1)) / np.float32(width)
+
+
 def span_state(seed: int, epoch: int, span: int) -> int:
     """The generator's state for a span of the text, so that spans may be trained in any order."""
     mixed = (seed * 0x9E3779B97F4A7C15 + epoch * 0xBF58476D1CE4E5B9 + span * 0x94D049BB133111EB + 1) % 2**64

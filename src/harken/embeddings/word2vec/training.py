@@ -11,16 +11,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harken.embeddings.corpus import Corpus
-from harken.embeddings.training import Progress, Trained, require_numba, run_spans
+from harken.embeddings.training import Progress, Trained, require_numba, run_spans, span_sizes
 from harken.embeddings.word2vec.device import choose_device, train_on_device
-from harken.embeddings.word2vec.sampling import alias_table, huffman_tree, span_state
+from harken.embeddings.word2vec.sampling import alias_table, huffman_tree, initial_vectors, span_state
 from harken.embeddings.word2vec.settings import Settings
 from harken.machine import available_cores
 
@@ -45,12 +44,9 @@ def train_word2vec(
 
     vocabulary = corpus.vocabulary
     size = len(vocabulary)
-    generator = np.random.default_rng(settings.seed)
     buckets = settings.subwords.buckets if settings.subwords else 0
     inputs = padded_zeros(size + buckets, settings.width)
-    first = generator.random((size + buckets, settings.width), dtype=np.float32)
-    inputs[:, : settings.width] = (np.float32(2) * first - np.float32(1)) / np.float32(settings.width)
-    del first
+    inputs[:, : settings.width] = initial_vectors(size + buckets, settings.width, settings.seed)
     outputs = padded_zeros(size, settings.width)
     keep = vocabulary.keep_probabilities(settings.sample)
     height, other = alias_table(vocabulary.counts)
@@ -88,11 +84,8 @@ def train_word2vec(
         )
 
     train_on(stream[:0], 0, 0, 0.0)  # compiles before timing starts
-    # progress counts words read, as other tools do; they are spread evenly over the stream
-    share = corpus.words_read / len(stream)
-    ends = [round(cut * share) for cut in cuts]
-    sizes = [after - before for before, after in itertools.pairwise(ends)]
-    progress = run_spans(train, sizes, epochs=settings.epochs, threads=settings.threads or available_cores(), tell=tell)
+    threads = settings.threads or available_cores()
+    progress = run_spans(train, span_sizes(corpus, cuts), epochs=settings.epochs, threads=threads, tell=tell)
     return Trained(inputs[:, : settings.width], outputs[:, : settings.width], progress)
 
 
