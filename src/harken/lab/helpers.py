@@ -106,13 +106,13 @@ def exponent(x: Sequence[float], y: Sequence[float]) -> float:
     return sum((a - middle) * (u - level) for a, u in zip(across, up, strict=True)) / spread
 
 
-def crossing(x: Sequence[float], one: Sequence[float], other: Sequence[float]) -> float | None:
+def crossing(x: Sequence[float], first: Sequence[float], second: Sequence[float]) -> float | None:
     """Where `one` last rises above `other`, interpolated on logarithmic axes; None where it does not.
 
     >>> crossing([1, 2], [5, 6], [1, 1]) is None  # above from the start
     True
     """
-    gaps = [math.log(a / b) for a, b in zip(one, other, strict=True)]
+    gaps = [math.log(a / b) for a, b in zip(first, second, strict=True)]
     for index in range(len(x) - 1, 0, -1):
         if gaps[index - 1] <= 0 < gaps[index]:
             share = -gaps[index - 1] / (gaps[index] - gaps[index - 1])

@@ -189,27 +189,27 @@ def on_rung(recipe: TranslateRecipe, rung: Rung) -> TranslateRecipe:
 
     words = dict(rung.words)
     own = recipe.model.model_dump(exclude={"decoder"})
-    kept = own if own["architecture"] == words["architecture"] else {key: own[key] for key in ("dropout", "tied")}
+    shared = own if own["architecture"] == words["architecture"] else {key: own[key] for key in ("dropout", "tied")}
     if own["architecture"] == words["architecture"]:
-        words = {**kept, **words}
+        words = {**shared, **words}
         if words == own:
             return recipe
     else:
-        words = {**kept, **words, "layers": words.get("layers", own["layers"])}
+        words = {**shared, **words, "layers": words.get("layers", own["layers"])}
     words.pop("width", None)
     values = recipe.model_dump()
     vocabulary = recipe.tokenizer.size
-    wanted = _parameters(recipe, vocabulary)
+    size = _parameters(recipe, vocabulary)
     best: tuple[float, TranslateRecipe] | None = None
     for width in range(WIDTH_STEP, WIDEST + 1, WIDTH_STEP):
         try:
-            made = type(recipe).model_validate({**values, "model": {**words, **_widths(words, width)}})
+            candidate = type(recipe).model_validate({**values, "model": {**words, **_widths(words, width)}})
         except ValidationError as problem:
             raise UserError(f"rung {rung.name}: {problem.errors()[0]['msg']}") from None
-        total = _parameters(made, vocabulary)
-        if best is None or abs(total - wanted) < best[0]:
-            best = (abs(total - wanted), made)
-        if total > wanted:
+        total = _parameters(candidate, vocabulary)
+        if best is None or abs(total - size) < best[0]:
+            best = (abs(total - size), candidate)
+        if total > size:
             break
     assert best is not None
     return best[1]
@@ -295,6 +295,6 @@ def _read_results(out: Path, recipe: TranslateRecipe) -> dict[str, Result]:
 def _write_results(out: Path, recipe: TranslateRecipe, results: dict[str, Result]) -> None:
     from harken.card import atomic_write
 
-    made = time.strftime("%Y-%m-%d")
+    date = time.strftime("%Y-%m-%d")
     entries = [asdict(result) for result in results.values()]
-    atomic_write(out / RESULTS, json.dumps({"date": made, "recipe": recipe.to_toml(), "results": entries}, indent=1))
+    atomic_write(out / RESULTS, json.dumps({"date": date, "recipe": recipe.to_toml(), "results": entries}, indent=1))

@@ -47,9 +47,14 @@ class LadderPicture(Picture):
 
     def _curves(self) -> list[Figure]:
         series = [
-            Series(one.rung, [row[0] for row in one.curve], [row[2] for row in one.curve], note=convergence(one))
-            for one in self.results
-            if one.curve
+            Series(
+                result.rung,
+                [row[0] for row in result.curve],
+                [row[2] for row in result.curve],
+                note=convergence(result),
+            )
+            for result in self.results
+            if result.curve
         ]
         panel = Lines("", "updates", "BLEU on the validation set", series)
         return [Figure("Learning curves", [panel])] if series else []

@@ -72,7 +72,7 @@ def _drawing(panels: Sequence[Panel], figure: Figure) -> str:
         'aria-label="figure"', f'aria-label="{text(figure.title)}"', 1
     )
     wide = float(svg.split(' width="', 1)[1].split("pt", 1)[0]) * 4 / 3
-    tables = "".join(value_table(*found, caption=panel.title) for panel in panels if (found := table(panel))[1])
+    tables = "".join(value_table(*values, caption=panel.title) for panel in panels if (values := table(panel))[1])
     details = f"<details><summary>Values as a table</summary>{tables}</details>" if tables else ""
     return f'<div style="max-width:{1.3 * wide:.0f}px">{svg}</div>{details}'
 

@@ -39,8 +39,8 @@ class Palette:
     def ramp_colours(self, count: int) -> list[Colour]:
         """`count` colours along the ramp."""
         last = len(self.ramp) - 1
-        places = [last * index / max(count - 1, 1) for index in range(count)]
-        return [mix(self.ramp[int(at)], self.ramp[min(int(at) + 1, last)], at - int(at)) for at in places]
+        positions = [last * index / max(count - 1, 1) for index in range(count)]
+        return [mix(self.ramp[int(at)], self.ramp[min(int(at) + 1, last)], at - int(at)) for at in positions]
 
 
 def mix(first: Colour, second: Colour, share: float) -> Colour:

@@ -266,23 +266,23 @@ class Figure:
     name: str = ""  # among several figures on one page: what its button says; "layer / head" for a grid of buttons
 
 
-def figure_from_dict(found: dict[str, Any]) -> Figure:
+def figure_from_dict(content: dict[str, Any]) -> Figure:
     """A figure of lines, bars and heat maps from what `dataclasses.asdict` made of it and JSON kept."""
 
-    def panel(one: dict[str, Any]) -> Panel:
-        one = {key: math.nan if value is None and key == "values" else value for key, value in one.items()}
-        one["marks"] = [Mark(**mark) for mark in one.get("marks", ())]
-        if "series" in one:
-            bands = [Band(**band) for band in one.pop("bands", ())]
-            lines = [Series(**{**line, "y": _numbers(line["y"])}) for line in one.pop("series")]
-            return Lines(**one, series=lines, bands=bands)
-        if "groups" in one:
-            groups = [Group(**{**group, "values": _numbers(group["values"])}) for group in one.pop("groups")]
-            return Bars(**one, groups=groups)
-        one.pop("marks")
-        return Heat(**one)
+    def panel(parts: dict[str, Any]) -> Panel:
+        parts = {key: math.nan if value is None and key == "values" else value for key, value in parts.items()}
+        parts["marks"] = [Mark(**mark) for mark in parts.get("marks", ())]
+        if "series" in parts:
+            bands = [Band(**band) for band in parts.pop("bands", ())]
+            lines = [Series(**{**line, "y": _numbers(line["y"])}) for line in parts.pop("series")]
+            return Lines(**parts, series=lines, bands=bands)
+        if "groups" in parts:
+            groups = [Group(**{**group, "values": _numbers(group["values"])}) for group in parts.pop("groups")]
+            return Bars(**parts, groups=groups)
+        parts.pop("marks")
+        return Heat(**parts)
 
-    return Figure(**{**found, "panels": [panel(one) for one in found["panels"]]})
+    return Figure(**{**content, "panels": [panel(parts) for parts in content["panels"]]})
 
 
 def _numbers(values: Sequence[float | None]) -> list[float]:
@@ -311,16 +311,16 @@ def plain(value: Any, digits: int | None = None) -> Any:
 def table(panel: Panel) -> tuple[list[str], list[list[str]]]:
     """Headings and rows of the numbers in a panel, for readers who cannot see it."""
     if isinstance(panel, Lines):
-        places = sorted({float(x) for series in panel.series for x in series.x})
+        positions = sorted({float(x) for series in panel.series for x in series.x})
         known = [dict(zip(map(float, series.x), map(float, series.y), strict=True)) for series in panel.series]
-        names = dict(zip(places, panel.names, strict=False)) if panel.names else {}
-        rows = [[names.get(x, f"{x:g}"), *(number(line.get(x, math.nan)) for line in known)] for x in places]
+        names = dict(zip(positions, panel.names, strict=False)) if panel.names else {}
+        rows = [[names.get(x, f"{x:g}"), *(number(line.get(x, math.nan)) for line in known)] for x in positions]
         bands = [
             dict(zip(map(float, band.x), zip(band.low, band.high, strict=True), strict=True)) for band in panel.bands
         ]
-        for row, x in zip(rows, places, strict=True):
+        for row, x in zip(rows, positions, strict=True):
             row += [" to ".join(number(float(edge)) for edge in band[x]) if x in band else "" for band in bands]
-        return [panel.x_label, *(one.label for one in panel.series), *(one.label for one in panel.bands)], rows
+        return [panel.x_label, *(entry.label for entry in panel.series), *(entry.label for entry in panel.bands)], rows
     if isinstance(panel, Bars):
         rows = [[name, *(number(group.values[at]) for group in panel.groups)] for at, name in enumerate(panel.names)]
         return [panel.x_label, *(group.label or panel.y_label for group in panel.groups)], rows
@@ -334,10 +334,10 @@ def table(panel: Panel) -> tuple[list[str], list[list[str]]]:
         return ["token", panel.unit], [[t, f"{v:.3f}"] for t, v in zip(panel.tokens, panel.values, strict=True)]
     if isinstance(panel, Images):
         grid = panel.weights.shape[1:]
-        best = [np.unravel_index(int(one.argmax()), grid) for one in panel.weights] if panel.weights.size else []
+        best = [np.unravel_index(int(entry.argmax()), grid) for entry in panel.weights] if panel.weights.size else []
         rows = [
-            [word, f"row {row + 1}, column {column + 1}", f"{one[row, column]:.3f}"]
-            for word, one, (row, column) in zip(panel.words, panel.weights, best, strict=True)
+            [word, f"row {row + 1}, column {column + 1}", f"{entry[row, column]:.3f}"]
+            for word, entry, (row, column) in zip(panel.words, panel.weights, best, strict=True)
         ]
         return ["word", f"region of {grid[0]} x {grid[1]} it looks at most", "weight"], rows
     if isinstance(panel, Strips):

@@ -32,19 +32,19 @@ class Tree:
 
     def depths(self) -> list[int]:
         """Of every node, the roots 0."""
-        found: list[int] = []
+        depths: list[int] = []
         for node in self.nodes:
-            found.append(0 if node.parent < 0 else found[node.parent] + 1)
-        return found
+            depths.append(0 if node.parent < 0 else depths[node.parent] + 1)
+        return depths
 
     def children(self) -> list[list[int]]:
         """Of every node, best first; the roots are the last entry."""
-        found: list[list[int]] = [[] for _ in range(len(self.nodes) + 1)]
+        children: list[list[int]] = [[] for _ in range(len(self.nodes) + 1)]
         for index, node in enumerate(self.nodes):
-            found[node.parent].append(index)
-        for some in found:
-            some.sort(key=lambda index: (-self.nodes[index].rank, -self.nodes[index].value))
-        return found
+            children[node.parent].append(index)
+        for siblings in children:
+            siblings.sort(key=lambda index: (-self.nodes[index].rank, -self.nodes[index].value))
+        return children
 
     def paths(self) -> list[tuple[str, Branch]]:
         """Every node that has no children, with the labels on the way to it."""

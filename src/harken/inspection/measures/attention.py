@@ -101,13 +101,13 @@ def attention_maps(model: Any, batch: Any, **options: Any) -> AttentionMaps:
         UserError: no attention layer ran.
     """
     network, batch = unwrap(model, batch)
-    with still(network), capturing(network) as found:
+    with still(network), capturing(network) as captured:
         result = _call(network, batch, options)
-    layers = [LayerAttention(name, _numbers(weights)) for name, weights in found]
+    layers = [LayerAttention(name, _numbers(weights)) for name, weights in captured]
     layers = layers or [LayerAttention(name, _numbers(weights)) for name, weights in _returned(result)]
     if not layers:
-        asked = "output_attentions" in inspect.signature(network.forward).parameters
-        hint = 'load it with attn_implementation="eager"' if asked else "only attention layers have them"
+        returns_them = "output_attentions" in inspect.signature(network.forward).parameters
+        hint = 'load it with attn_implementation="eager"' if returns_them else "only attention layers have them"
         raise UserError(f"{type(network).__name__} gave no attention weights; {hint}")
     return AttentionMaps(layers)
 
@@ -115,63 +115,63 @@ def attention_maps(model: Any, batch: Any, **options: Any) -> AttentionMaps:
 @contextmanager
 def capturing(model: nn.Module) -> Iterator[list[tuple[str, Tensor]]]:
     """A list that fills with (name, weights (B, N, T, S)) of every attention layer until the block ends."""
-    found: list[tuple[str, Tensor]] = []
+    captured: list[tuple[str, Tensor]] = []
     handles = []
     for name, module in model.named_modules():
-        place = name or type(module).__name__
+        path = name or type(module).__name__
         if isinstance(module, nn.MultiheadAttention | MultiheadAttention):
-            handles += _watch_multihead(place, module, found)
+            handles += _watch_multihead(path, module, captured)
         elif isinstance(module, SelfAttention | CrossAttention):
-            handles.append(module.register_forward_hook(_again_with_weights(place, found), with_kwargs=True))
+            handles.append(module.register_forward_hook(_again_with_weights(path, captured), with_kwargs=True))
         elif isinstance(module, Attention):
-            handles.append(module.register_forward_hook(_single_query(place, found)))
+            handles.append(module.register_forward_hook(_single_query(path, captured)))
     try:
-        yield found
+        yield captured
     finally:
         for handle in handles:
             handle.remove()
 
 
-def _watch_multihead(name: str, module: nn.Module, found: list[tuple[str, Tensor]]) -> list[Any]:
+def _watch_multihead(name: str, module: nn.Module, captured: list[tuple[str, Tensor]]) -> list[Any]:
     """Ask for the weights of each head, and give the caller what it asked for."""
     signature = inspect.signature(module.forward)
-    asked: list[tuple[bool, bool]] = []
+    requested: list[tuple[bool, bool]] = []
 
     def before(_: nn.Module, arguments: Any, options: Any) -> Any:
         bound = signature.bind(*arguments, **options)
         bound.apply_defaults()
-        asked.append((bound.arguments["need_weights"], bound.arguments["average_attn_weights"]))
+        requested.append((bound.arguments["need_weights"], bound.arguments["average_attn_weights"]))
         bound.arguments |= {"need_weights": True, "average_attn_weights": False}
         return bound.args, bound.kwargs
 
     def after(_: nn.Module, inputs: Any, result: tuple[Tensor, Tensor]) -> Any:
         output, weights = result
         single = weights.dim() == 3  # a sequence without a batch
-        found.append((name, weights[None] if single else weights))
-        need, average = asked.pop()
+        captured.append((name, weights[None] if single else weights))
+        need, average = requested.pop()
         return output, (weights.mean(-3) if average else weights) if need else None
 
     return [module.register_forward_pre_hook(before, with_kwargs=True), module.register_forward_hook(after)]
 
 
-def _again_with_weights(name: str, found: list[tuple[str, Tensor]]) -> Any:
+def _again_with_weights(name: str, captured: list[tuple[str, Tensor]]) -> Any:
     def after(module: Any, arguments: Any, options: Any, result: Any) -> None:
         bound = inspect.signature(module.forward).bind(*arguments, **options)
         bound.apply_defaults()
         with torch.no_grad():
-            found.append((name, module.with_weights(*bound.args, **bound.kwargs)[1]))
+            captured.append((name, module.with_weights(*bound.args, **bound.kwargs)[1]))
 
     return after
 
 
-def _single_query(name: str, found: list[tuple[str, Tensor]]) -> Any:
+def _single_query(name: str, captured: list[tuple[str, Tensor]]) -> Any:
     """A decoder asks once for each step: its steps are the T of one map."""
 
     def after(module: Any, arguments: Any, result: tuple[Tensor, Tensor]) -> None:
         weights = result[1][:, None, None]  # (B, 1, 1, S)
-        if found and found[-1][0] == name and found[-1][1].shape[3] == weights.shape[3]:
-            weights = torch.cat((found.pop()[1], weights), 2)
-        found.append((name, weights))
+        if captured and captured[-1][0] == name and captured[-1][1].shape[3] == weights.shape[3]:
+            weights = torch.cat((captured.pop()[1], weights), 2)
+        captured.append((name, weights))
 
     return after
 

@@ -68,34 +68,37 @@ def jacobians(trace: DirectionTrace, sampled: int = 8) -> Jacobians | None:
     chosen = sorted({order[index] for index in spread})
     parts = len(recurrence.before[0])
     words = {"hidden": [0]} if parts == 1 else {"hidden": [0], "cell": [1], "state": [0, 1]}
-    found = {word: [_of_step(recurrence, step, rows, kept) for step in chosen] for word, kept in words.items()}
-    way = order[-LONGEST:]
-    steps = [straighten(*_function(recurrence, step, rows, range(parts))) for step in way]
-    growth = float(log_norm(steps, _function(recurrence, way[0], rows, range(parts))[1]).mean()) / len(way)
-    return Jacobians(np.array(chosen), {word: np.stack(values) for word, values in found.items()}, growth, len(way))
+    largest = {
+        word: [_of_step(recurrence, step, rows, chosen_parts) for step in chosen]
+        for word, chosen_parts in words.items()
+    }
+    path = order[-LONGEST:]
+    steps = [straighten(*_function(recurrence, step, rows, range(parts))) for step in path]
+    growth = float(log_norm(steps, _function(recurrence, path[0], rows, range(parts))[1]).mean()) / len(path)
+    return Jacobians(np.array(chosen), {word: np.stack(values) for word, values in largest.items()}, growth, len(path))
 
 
-def _of_step(recurrence: Recurrence, step: int, rows: int, kept: Sequence[int]) -> np.ndarray:
-    function, state = _function(recurrence, step, rows, kept)
+def _of_step(recurrence: Recurrence, step: int, rows: int, parts: Sequence[int]) -> np.ndarray:
+    function, state = _function(recurrence, step, rows, parts)
     straight = straighten(function, state)
     if straight.matrix is not None:
         return torch.linalg.matrix_norm(straight.matrix, 2).double().cpu().numpy()
     return log_norm([straight], state).exp().cpu().numpy()
 
 
-def _function(recurrence: Recurrence, step: int, rows: int, kept: Sequence[int]) -> tuple[Change, Tensor]:
+def _function(recurrence: Recurrence, step: int, rows: int, parts: Sequence[int]) -> tuple[Change, Tensor]:
     """Step t as a function of some parts of the state, side by side (rows, W), and where it was."""
     before: State = tuple(part[:rows].detach() for part in recurrence.before[step])
-    sizes = [before[part].shape[-1] for part in kept]
+    sizes = [before[part].shape[-1] for part in parts]
 
     def function(values: Tensor) -> Tensor:
         state = list(before)
-        for part, value in zip(kept, values.split(sizes, -1), strict=True):
+        for part, value in zip(parts, values.split(sizes, -1), strict=True):
             state[part] = value
         after = recurrence.step(step, tuple(state))
-        return torch.cat([after[part] for part in kept], -1)
+        return torch.cat([after[part] for part in parts], -1)
 
-    return function, torch.cat([before[part] for part in kept], -1)
+    return function, torch.cat([before[part] for part in parts], -1)
 
 
 def straighten(function: Change, state: Tensor) -> Linear:

@@ -68,13 +68,13 @@ def run(model: nn.Module, batch: Any, loss: Loss | None = None, lengths: Tensor 
         return _translation_loss(model, batch, loss or "last")
     result = model(*_arguments(batch), **_options(batch, lengths))
     if callable(loss):
-        found = loss(result)
+        value = loss(result)
     else:
-        found = _squares(model, result, loss or "last", lengths)
-    if not isinstance(found, Tensor) or found.numel() != 1:
-        shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        value = _squares(model, result, loss or "last", lengths)
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
         raise UserError(f"the loss has shape {shape}, but gradients need one number: sum it")
-    return found.reshape(())
+    return value.reshape(())
 
 
 def attends_to_all_steps(model: Any, batch: Any) -> bool:
@@ -114,9 +114,9 @@ def _squares(model: nn.Module, result: Any, loss: str, lengths: Tensor | None) -
 def _main_output(result: Any) -> Any:
     """What a model returned, or the first part of it; of outputs by name, the loss, the logits or the last states."""
     for name in ("loss", "logits", "last_hidden_state"):
-        found = result.get(name) if isinstance(result, Mapping) else getattr(result, name, None)
-        if isinstance(found, Tensor):
-            return found
+        output = result.get(name) if isinstance(result, Mapping) else getattr(result, name, None)
+        if isinstance(output, Tensor):
+            return output
     return result[0] if isinstance(result, tuple | list) and result else result
 
 
@@ -124,18 +124,18 @@ def _is_time_first_layer(model: nn.Module) -> bool:
     """Whether a layer of torch's or of harken's own takes (T, B, D); what others return is taken as (B, T, D)."""
     if not type(model).__module__.startswith(("torch.nn.", "harken.nn.")):
         return False
-    return next((not one.batch_first for one in model.modules() if hasattr(one, "batch_first")), False)
+    return next((not module.batch_first for module in model.modules() if hasattr(module, "batch_first")), False)
 
 
 def _prediction_loss(model: nn.Module, batch: Any, loss: Loss) -> Tensor:
-    logits, wanted, last = batch.predictions(model)
+    logits, targets, last = batch.predictions(model)
     if callable(loss):
         return loss(logits).reshape(())
     rows = torch.arange(len(last), device=logits.device)
     if loss == "last":
-        return F.cross_entropy(logits[rows, last], wanted[rows, last], reduction="sum")
+        return F.cross_entropy(logits[rows, last], targets[rows, last], reduction="sum")
     real = torch.arange(logits.shape[1], device=logits.device) <= last[:, None]
-    return F.cross_entropy(logits[real], wanted[real], reduction="sum")
+    return F.cross_entropy(logits[real], targets[real], reduction="sum")
 
 
 def _step_loss(model: nn.Module, batch: Any, loss: Loss) -> Tensor:
@@ -153,8 +153,8 @@ def _translation_loss(model: Any, batch: Any, loss: Loss) -> Tensor:
     hidden = model(batch.source, batch.source_lengths, batch.target_input)  # (B, T, D)
     if callable(loss):
         return loss(hidden).reshape(())
-    wanted, last = batch.target_output, batch.target_lengths - 1
+    targets, last = batch.target_output, batch.target_lengths - 1
     if loss == "last":
         rows = torch.arange(len(last), device=device)
-        return F.cross_entropy(model.logits(hidden[rows, last]), wanted[rows, last], reduction="sum")
-    return F.cross_entropy(model.logits(hidden).flatten(0, 1), wanted.flatten(), ignore_index=0, reduction="sum")
+        return F.cross_entropy(model.logits(hidden[rows, last]), targets[rows, last], reduction="sum")
+    return F.cross_entropy(model.logits(hidden).flatten(0, 1), targets.flatten(), ignore_index=0, reduction="sum")

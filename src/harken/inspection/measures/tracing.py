@@ -107,13 +107,13 @@ def tracing(model: nn.Module) -> Iterator[list[LayerRecord]]:
 
 
 def _watch(name: str, module: nn.Module, records: list[LayerRecord]) -> list[Any]:
-    asked: list[bool] = []  # whether the caller wanted the trace itself, for each call under way
+    requested: list[bool] = []  # whether the caller wanted the trace itself, for each call under way
     calls = 0
     signature = inspect.signature(module.forward)
 
     def before(_: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         bound = signature.bind(*arguments, **options)
-        asked.append(bool(bound.arguments.get("trace", False)))
+        requested.append(bool(bound.arguments.get("trace", False)))
         bound.arguments["trace"] = True
         return bound.args, bound.kwargs
 
@@ -125,7 +125,7 @@ def _watch(name: str, module: nn.Module, records: list[LayerRecord]) -> list[Any
                 for number, direction in enumerate(directions):
                     records.append(LayerRecord(name, calls, depth, number, len(trace), len(directions), direction))
         calls += 1
-        if asked.pop():
+        if requested.pop():
             return result
         return tuple(usual) if len(usual) > 1 else usual[0]
 

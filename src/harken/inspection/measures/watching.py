@@ -50,7 +50,7 @@ class Watched:
     def assemble(self, tensors: list[Tensor]) -> Tensor:
         """What belongs to `steps` (its tensors, or their gradients) as (B, T, D)."""
         if not self.is_block:
-            return torch.stack([one if one.dim() == 2 else one[None] for one in tensors], 1)
+            return torch.stack([tensor if tensor.dim() == 2 else tensor[None] for tensor in tensors], 1)
         return tensors[0].transpose(0, 1) if self.time_first else tensors[0]
 
     @property
@@ -67,19 +67,19 @@ class Watching:
 
     def cells(self) -> list[Watched]:
         """Cells that were called more than once."""
-        found = []
+        cells = []
         for name, (module, results) in self.called.items():
             if not _is_cell(module) or len(results) < 2:
                 continue
             states = [result if isinstance(result, tuple) else (result,) for result in results]
             states = [state for state in states if state[0].shape == states[0][0].shape]
             steps = {word: list(parts) for word, parts in zip(STATE, zip(*states, strict=True), strict=False)}
-            found.append(Watched(name, type(module).__name__.removesuffix("Cell"), module, steps))
-        return found
+            cells.append(Watched(name, type(module).__name__.removesuffix("Cell"), module, steps))
+        return cells
 
     def blocks(self) -> list[Watched]:
         """Blocks that returned a sequence, in the order of their first calls."""
-        found = []
+        blocks = []
         for name, (module, results) in self.called.items():
             if _is_cell(module):
                 continue
@@ -88,8 +88,8 @@ class Watching:
                 if isinstance(output, Tensor) and output.dim() == 3 and output.requires_grad:
                     label = f"{name} call {call + 1}" if call else name
                     steps = {"hidden": [output]}
-                    found.append(Watched(label, type(module).__name__, module, steps, time_first(module), True))
-        return found
+                    blocks.append(Watched(label, type(module).__name__, module, steps, time_first(module), True))
+        return blocks
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def watching(model: nn.Module) -> Iterator[Watching]:
 
 def time_first(module: nn.Module) -> bool:
     """Whether a layer takes (T, B, D), as torch's do by default."""
-    return next((not one.batch_first for one in module.modules() if hasattr(one, "batch_first")), False)
+    return next((not part.batch_first for part in module.modules() if hasattr(part, "batch_first")), False)
 
 
 def _is_cell(module: nn.Module) -> bool:
@@ -125,29 +125,29 @@ def _is_cell(module: nn.Module) -> bool:
 def _candidates(model: nn.Module) -> Mapping[str, nn.Module]:
     """Cells outside of layers that trace them; and blocks, the outermost ones, without recurrent layers inside."""
     traced = {inner for module in model.modules() if is_traceable(module) for inner in module.modules()}
-    found = {
+    candidates = {
         name or type(module).__name__: module
         for name, module in model.named_modules()
         if _is_cell(module) and module not in traced
     }
     blocks = dict(_blocks("", model, traced))
-    if not blocks and not found:  # no stack: the parts of the model itself
-        blocks = {name: one for name, one in model.named_children() if one not in traced} or {
+    if not blocks and not candidates:  # no stack: the parts of the model itself
+        blocks = {name: module for name, module in model.named_children() if module not in traced} or {
             type(model).__name__: model
         }
-    return found | blocks
+    return candidates | blocks
 
 
 def _blocks(path: str, module: nn.Module, traced: set[nn.Module]) -> Iterator[tuple[str, nn.Module]]:
     """The outermost blocks below a module."""
     for name, child in module.named_children():
-        place = f"{path}.{name}" if path else name
+        child_path = f"{path}.{name}" if path else name
         listed = isinstance(module, nn.ModuleList) or (isinstance(module, nn.Sequential) and any(child.children()))
         if child in traced or _is_cell(child):
             continue
         holds_list = isinstance(child, nn.ModuleList | nn.Sequential)
         is_block = isinstance(child, BLOCKS) or (listed and not holds_list)
         if is_block and not any(inner in traced or _is_cell(inner) for inner in child.modules()):
-            yield place, child
+            yield child_path, child
         else:
-            yield from _blocks(place, child, traced)
+            yield from _blocks(child_path, child, traced)

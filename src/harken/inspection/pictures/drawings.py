@@ -89,7 +89,7 @@ class CaptionPage(Picture):
 
     def figures(self) -> list[Figure]:
         above = [Figure(self.title, [], self.about)] if self.title or self.about else []
-        return [*above, *(figure for one in self.maps for figure in one.figures())]
+        return [*above, *(figure for picture in self.maps for figure in picture.figures())]
 
 
 class InkPicture(Picture):

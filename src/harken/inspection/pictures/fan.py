@@ -67,8 +67,8 @@ class FanPicture(Picture):
     @property
     def shown(self) -> int:
         """Steps of history that are drawn: three seasons, and no fewer than are forecast."""
-        wanted = SEASONS * self.season if self.season > 1 else max(LEAST, 2 * len(self.values))
-        return min(len(self.past), max(wanted, len(self.values)))
+        steps = SEASONS * self.season if self.season > 1 else max(LEAST, 2 * len(self.values))
+        return min(len(self.past), max(steps, len(self.values)))
 
     @property
     def median(self) -> np.ndarray:

@@ -37,7 +37,7 @@ class GatePicture(Picture):
             UserError: a layer that is not there.
         """
         if layer is not None and not 0 <= layer < len(trace):
-            names = ", ".join(f"{number}: {one.name}" for number, one in enumerate(trace))
+            names = ", ".join(f"{number}: {record.name}" for number, record in enumerate(trace))
             raise UserError(f"there is no layer {layer}; there are {names}")
         self.title = trace.title
         self.layers = list(trace.layers) if layer is None else [trace.layers[layer]]

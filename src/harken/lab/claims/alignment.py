@@ -37,7 +37,7 @@ STEPS = 2200  # updates of the translator
 
 def crossing(links: Collection[Link]) -> set[Link]:
     """Links that cross another: one's source word is further left and its target word further right."""
-    return {one for one in links if any((one[0] - other[0]) * (one[1] - other[1]) < 0 for other in links)}
+    return {link for link in links if any((link[0] - other[0]) * (link[1] - other[1]) < 0 for other in links)}
 
 
 def drawn(pairs: Sequence[Pair], seed: int) -> list[list[Link]]:
@@ -48,17 +48,17 @@ def drawn(pairs: Sequence[Pair], seed: int) -> list[list[Link]]:
 
 def diagonal(pairs: Sequence[Pair]) -> list[list[Link]]:
     """Every target word with the source word at the same share of the sentence."""
-    found = []
+    links = []
     for pair in pairs:
         size, length = len(pair.source.split()), len(pair.target.split())
-        found.append([(min(size - 1, int((j + 0.5) * size / length)), j) for j in range(length)])
-    return found
+        links.append([(min(size - 1, int((j + 0.5) * size / length)), j) for j in range(length)])
+    return links
 
 
-def recall_of(found: Sequence[Collection[Link]], wanted: Sequence[Collection[Link]]) -> float:
+def recall_of(hypotheses: Sequence[Collection[Link]], references: Sequence[Collection[Link]]) -> float:
     """The share of wanted links that were found; nan where none is wanted."""
-    total = sum(len(links) for links in wanted)
-    hit = sum(len(set(links) & set(asked)) for links, asked in zip(found, wanted, strict=True))
+    total = sum(len(links) for links in references)
+    hit = sum(len(set(links) & set(reference)) for links, reference in zip(hypotheses, references, strict=True))
     return hit / total if total else float("nan")
 
 
@@ -96,10 +96,10 @@ def run(settings: Settings, progress: Progress) -> Findings:
     gold = [pair.alignment for pair in pairs if pair.alignment is not None]
     crossed_gold = [crossing(truth.sure) for truth in gold]
     straight_gold = [set(truth.sure) - crossing(truth.sure) for truth in gold]
-    scores = {name: alignment_score(found, gold) for name, found in links.items()}
+    scores = {name: alignment_score(hypotheses, gold) for name, hypotheses in links.items()}
     errors = {name: score.error_rate for name, score in scores.items()}
-    crossed = {name: recall_of(found, crossed_gold) for name, found in links.items()}
-    straight = {name: recall_of(found, straight_gold) for name, found in links.items()}
+    crossed = {name: recall_of(hypotheses, crossed_gold) for name, hypotheses in links.items()}
+    straight = {name: recall_of(hypotheses, straight_gold) for name, hypotheses in links.items()}
     holds, verdict = judge(errors, crossed)
     rows: list[list[Cell]] = [
         [
@@ -139,9 +139,9 @@ def _made(settings: Settings, progress: Progress) -> tuple[Any, list[Pair], list
 
     progress(0.05, "training a translator")
     size, steps = (200, 3) if settings.quick else (30_000, STEPS)
-    told = [f"data.size={size}", "train.max_minutes=none", f"train.max_steps={steps}", "train.precision=float32"]
-    told += [f"train.validate_every={steps}", "train.validate_sentences=50", f"train.seed={settings.seed}"]
-    recipe = load_recipe("phrasebook-attention", [*told, f"train.checkpoint_every={steps}"])
+    overrides = [f"data.size={size}", "train.max_minutes=none", f"train.max_steps={steps}", "train.precision=float32"]
+    overrides += [f"train.validate_every={steps}", "train.validate_sentences=50", f"train.seed={settings.seed}"]
+    recipe = load_recipe("phrasebook-attention", [*overrides, f"train.checkpoint_every={steps}"])
     corpus = read_corpus(recipe.data)
     with tempfile.TemporaryDirectory() as folder:
         model = train(recipe, Path(folder) / "model", progress=False)
@@ -176,8 +176,8 @@ def gold_pairs(sources: Sequence[str], targets: Sequence[str], links: Sequence[s
     pairs = []
     for source, target, line in zip(sources, targets, read, strict=True):
         size, length = len(source.split()), len(target.split())
-        found = [(int(i) - first, int(j) - first, kind == "-") for i, kind, j in line]
-        inside = [(i, j, sure) for i, j, sure in found if 0 <= i < size and 0 <= j < length]
+        numbers = [(int(i) - first, int(j) - first, kind == "-") for i, kind, j in line]
+        inside = [(i, j, sure) for i, j, sure in numbers if 0 <= i < size and 0 <= j < length]
         truth = Alignment(frozenset((i, j) for i, j, sure in inside if sure), frozenset((i, j) for i, j, _ in inside))
         if size and length:
             pairs.append(Pair(source.strip(), target.strip(), truth))
@@ -185,14 +185,14 @@ def gold_pairs(sources: Sequence[str], targets: Sequence[str], links: Sequence[s
 
 
 def _attended(model: Any, pairs: Sequence[Pair], batch: int = 64) -> list[list[Link]]:
-    found: list[list[Link]] = []
+    links: list[list[Link]] = []
     for start in range(0, len(pairs), batch):
         part = pairs[start : start + batch]
         aligned = model.align_all([pair.source for pair in part], [pair.target for pair in part])
         if aligned[0].attention is None:
             raise UserError("the model has no attention to read links from; give one that has")
-        found += [list(one.alignment()) for one in aligned]
-    return found
+        links += [list(result.alignment()) for result in aligned]
+    return links
 
 
 def _classic(training: list[tuple[str, str]], pairs: Sequence[Pair]) -> list[list[Link]]:

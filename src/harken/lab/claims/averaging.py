@@ -125,11 +125,11 @@ class Signs(nn.Module):
 
 def signs(company: str, rows: int) -> tuple[Tensor, Tensor]:
     """Tokens (x1, x2, is it the mark) (B, T, 3), and whether x1 x2 > 0 (B, tokens asked)."""
-    places = 8 if company == "others" else 1
-    values = F.pad(2 * torch.rand(rows, places, 2) - 1, (0, 1))
+    tokens = 8 if company == "others" else 1
+    values = F.pad(2 * torch.rand(rows, tokens, 2) - 1, (0, 1))
     if company == "mark":
         values = torch.cat((values, torch.tensor([0.0, 0.0, 1.0]).expand(rows, 1, 3)), 1)
-    return values, (values[:, :places, 0] * values[:, :places, 1] > 0).long()
+    return values, (values[:, :tokens, 0] * values[:, :tokens, 1] > 0).long()
 
 
 def train(feedforward: bool, company: str, width: int, steps: int, seed: int) -> dict[str, Any]:

@@ -55,14 +55,14 @@ def sentences(rows: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Te
 
     ambiguous, first = len(FILLERS), len(FILLERS) + len(SENSES)  # numbers of the first ambiguous and deciding words
     words, row = draw(rows, LENGTH, below=len(FILLERS)), torch.arange(rows)
-    which, sense, place = draw(rows, below=4), draw(rows, below=2), REACH + draw(rows, below=LENGTH - 2 * REACH)
+    which, sense, index = draw(rows, below=4), draw(rows, below=2), REACH + draw(rows, below=LENGTH - 2 * REACH)
     offset = torch.tensor(OFFSETS)[draw(rows, below=len(OFFSETS))]
     for _ in range(3):  # words that decide for others
         other = (which + 1 + draw(rows, below=3)) % 4
         words[row, draw(rows, below=LENGTH)] = first + 4 * other + draw(rows, below=4)
-    words[row, place] = ambiguous + which
-    words[row, place + offset] = first + 4 * which + 2 * sense + draw(rows, below=2)
-    return words, place, sense, offset
+    words[row, index] = ambiguous + which
+    words[row, index + offset] = first + 4 * which + 2 * sense + draw(rows, below=2)
+    return words, index, sense, offset
 
 
 class Tagger(nn.Module):
@@ -74,10 +74,10 @@ class Tagger(nn.Module):
         self.layer = LSTM(32, hidden, bidirectional=both, batch_first=True, orthogonal=True)
         self.sense = nn.Linear(hidden * (2 if both else 1), 2)
 
-    def forward(self, words: Tensor, place: Tensor) -> Tensor:
+    def forward(self, words: Tensor, index: Tensor) -> Tensor:
         """(B, T), (B,) -> (B, 2)."""
         states, _ = self.layer(self.embedding(words))
-        return self.sense(states[torch.arange(len(words)), place])
+        return self.sense(states[torch.arange(len(words)), index])
 
 
 def widths(hidden: int) -> dict[str, int]:
@@ -96,20 +96,20 @@ def train(kind: str, hidden: int, steps: int, tests: int, seed: int) -> dict[str
     model = Tagger(hidden, DIRECTIONS[kind])
 
     def loss(step: int) -> Tensor:
-        words, place, sense, _ = sentences(64, generator)
-        return F.cross_entropy(model(words, place), sense)
+        words, index, sense, _ = sentences(64, generator)
+        return F.cross_entropy(model(words, index), sense)
 
     learn(model, loss, steps, 4e-3)
     with torch.no_grad():
-        words, place, sense, offset = sentences(tests, torch.Generator().manual_seed(1_000_003 + seed))
-        right = (model(words, place).argmax(-1) == sense).float()
+        words, index, sense, offset = sentences(tests, torch.Generator().manual_seed(1_000_003 + seed))
+        right = (model(words, index).argmax(-1) == sense).float()
     return {"right": [right[offset == at].mean().item() for at in OFFSETS], "parameters": parameters(model)}
 
 
 def judge(right: dict[str, list[list[float]]]) -> tuple[bool | None, str]:
     """Kind -> seed -> share right for each of OFFSETS."""
-    one, both = right["one way"], right["both ways"]
-    gains = [[b - o for o, b in zip(*pair, strict=True)] for pair in zip(one, both, strict=True)]  # seed, offset
+    forward, both = right["one way"], right["both ways"]
+    gains = [[b - o for o, b in zip(*pair, strict=True)] for pair in zip(forward, both, strict=True)]  # seed, offset
     least = min(gain for row in gains for gain, at in zip(row, OFFSETS, strict=True) if at > 0)
     behind = mean([gain for row in gains for gain, at in zip(row, OFFSETS, strict=True) if at < 0])
     ahead = {

@@ -130,12 +130,12 @@ def train(kind: str, rate: float, pairs: int, steps: int, tests: int, seed: int)
     validation, _ = translate(model, sentences(tests, (SHORTEST, LONGEST), random.Random(seed + 1000)))
     by_length: dict[str, list[float]] = {"bleu": [], "words": []}
     for length in LENGTHS:
-        asked = sentences(tests, (length, length), draw)
-        bleu, texts = translate(model, asked)
+        pairs_of_length = sentences(tests, (length, length), draw)
+        bleu, texts = translate(model, pairs_of_length)
         by_length["bleu"].append(bleu)
         right = [
             word == reference
-            for text, (_, target) in zip(texts, asked, strict=True)
+            for text, (_, target) in zip(texts, pairs_of_length, strict=True)
             for word, reference in zip([*text.split(), *[""] * length][:length], target.split(), strict=True)
         ]
         by_length["words"].append(mean(right))

@@ -56,7 +56,7 @@ def keeper(hidden: int, forget: Tensor, **options: Any) -> LSTM:
 
 def kept_bits(steps: int, seed: int) -> dict[str, dict[str, Any]]:
     """For every variant, fast path and reference: is the cell after `steps` steps the first one, bit for bit?"""
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     for name, options in VARIANTS.items():
         torch.manual_seed(seed)
         layer = keeper(8, torch.full((8,), SHUT), **options)
@@ -66,12 +66,12 @@ def kept_bits(steps: int, seed: int) -> dict[str, dict[str, Any]]:
             values = torch.randn(2, steps, 4)
             fast = layer(values, (hidden, first))[1][1]
             by_loop = layer.reference(values[:, : steps // 10], (hidden, first))[1][1]
-        found[name] = {
+        results[name] = {
             "fast": bool(torch.equal(fast, first)),
             "reference": bool(torch.equal(by_loop, first)),
             "largest_change": float((fast - first).abs().max()),
         }
-    return found
+    return results
 
 
 def share_kept(steps: int, seed: int) -> list[list[float]]:
@@ -104,7 +104,7 @@ def half_life(curve: list[float]) -> float:
 
 def judge(bits: dict[str, dict[str, Any]], lives: dict[float, float], steps: int) -> tuple[bool | None, str]:
     """Holds where every variant keeps every bit; in part where only some do."""
-    exact = [name for name, found in bits.items() if found["fast"] and found["reference"]]
+    exact = [name for name, result in bits.items() if result["fast"] and result["reference"]]
     measured = {bias: life for bias, life in lives.items() if math.isfinite(life)}
     off = max(abs(life / predicted_half_life(bias) - 1) for bias, life in measured.items()) if measured else math.inf
     whole = f"{len(exact)} of {len(bits)} kinds of LSTM keep every bit of the cell over {steps:,} steps"
@@ -135,10 +135,10 @@ def run(settings: Settings, progress: Progress) -> Findings:
         ]
         for bias, curve in zip(BIASES, curves, strict=True)
     ]
-    for name, found in bits.items():
-        exact = found["fast"] and found["reference"]
+    for name, result in bits.items():
+        exact = result["fast"] and result["reference"]
         rows.append(
-            [f"1, {name}", "1", "forever", "-", 1.0, "equal" if exact else f"off {found['largest_change']:.1e}"]
+            [f"1, {name}", "1", "forever", "-", 1.0, "equal" if exact else f"off {result['largest_change']:.1e}"]
         )
     marks = sorted({round(10 ** (power / 20)) for power in range(int(20 * math.log10(steps)) + 1)} | {steps})
     series = [

@@ -45,22 +45,24 @@ def judge(trained: dict[str, list[float]], untrained: dict[str, list[float]]) ->
         f"{np.mean(trained['0']):.1%} for the word alone, {before:.1%} before training"
     )
     blind = all(abs(value - 0.5) <= NOTHING for value in trained["0"])
-    told = all(min(trained[layer]) >= TOLD for layer in LAYERS[1:])
-    if blind and told and mean - before >= GAIN:
+    apart = all(min(trained[layer]) >= TOLD for layer in LAYERS[1:])
+    if blind and apart and mean - before >= GAIN:
         return True, verdict
     return (None if blind and mean > 0.5 + GAIN else False), verdict
 
 
-def areas_of(made: list[Made], vectors: np.ndarray) -> dict[str, float]:
+def areas_of(examples: list[Made], vectors: np.ndarray) -> dict[str, float]:
     """For each word the area of its vectors (N, W), one a sentence; words whose pairs are too few are left out."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     cosines = (vectors / np.maximum(lengths, 1e-12)) @ (vectors / np.maximum(lengths, 1e-12)).T
     cosines = cosines.round(6)  # equal vectors have equal cosines, whatever the order of sums
     same: dict[str, list[float]] = {}
     other: dict[str, list[float]] = {}
-    for i, j in combinations(range(len(made)), 2):
-        if made[i].word == made[j].word and not made[i].topic & made[j].topic:
-            (same if made[i].sense == made[j].sense else other).setdefault(made[i].word, []).append(cosines[i, j])
+    for i, j in combinations(range(len(examples)), 2):
+        if examples[i].word == examples[j].word and not examples[i].topic & examples[j].topic:
+            (same if examples[i].sense == examples[j].sense else other).setdefault(examples[i].word, []).append(
+                cosines[i, j]
+            )
     return {word: area(np.array(same[word]), np.array(other[word])) for word in sorted(same) if word in other}
 
 
@@ -71,14 +73,14 @@ def run(settings: Settings, progress: Progress) -> Findings:
     by_word: dict[str, dict[str, list[float]]] = {layer: {} for layer in LAYERS}
     seeds, cosines, losses = (1 if settings.quick else 3), [], []
     for number in range(seeds):
-        found = _measure(settings.seed + number, settings.quick)
+        result = _measure(settings.seed + number, settings.quick)
         for layer in LAYERS:
-            trained[layer].append(float(np.mean(list(found["after"][layer].values()))))
-            untrained[layer].append(float(np.mean(list(found["before"][layer].values()))))
-            for word, value in found["after"][layer].items():
+            trained[layer].append(float(np.mean(list(result["after"][layer].values()))))
+            untrained[layer].append(float(np.mean(list(result["before"][layer].values()))))
+            for word, value in result["after"][layer].items():
                 by_word[layer].setdefault(word, []).append(value)
-        cosines.append(found["examples"])
-        losses.append(found["losses"])
+        cosines.append(result["examples"])
+        losses.append(result["losses"])
         progress((number + 1) / seeds, f"seed {settings.seed + number}: mean of the layers {trained['mean'][-1]:.1%}")
     holds, verdict = judge(trained, untrained)
     names = {"0": "0, the word alone", "1": "1", "2": "2", "mean": "mean of all"}
@@ -124,25 +126,25 @@ def _measure(seed: int, quick: bool) -> dict[str, Any]:
     from harken.models.language.elmo import ElmoNetwork
     from harken.tasks.elmo.rows import ElmoRows, learn_vocabulary
 
-    held_out = {made.words: made for made in sentences(60 if quick else 400, seed + 1000, peers=0.0)}
+    held_out = {example.words: example for example in sentences(60 if quick else 400, seed + 1000, peers=0.0)}
     test = list(held_out.values())
-    text = [made for made in sentences(400 if quick else 8000, seed) if made.words not in held_out]
-    vocabulary = learn_vocabulary([made.words for made in text], 1000, 1)
-    rows = ElmoRows.of([made.words for made in text], vocabulary)
+    text = [example for example in sentences(400 if quick else 8000, seed) if example.words not in held_out]
+    vocabulary = learn_vocabulary([example.words for example in text], 1000, 1)
+    rows = ElmoRows.of([example.words for example in text], vocabulary)
     torch.manual_seed(seed)
     width = 16 if quick else 48
     config = ElmoConfig.model_validate({"width": width, "character_embedding": 16, "character_width": width})
     model = ElmoNetwork(config, vocabulary.word_count, vocabulary.character_count)
 
-    def vectors(words: list[tuple[str, ...]], places: list[int]) -> dict[str, np.ndarray]:
+    def vectors(words: list[tuple[str, ...]], indices: list[int]) -> dict[str, np.ndarray]:
         with torch.no_grad():
             batch = ElmoRows.of(words, vocabulary).gather(np.arange(len(words)))
-            layers = model.eval().layers_of(*batch)[:, torch.arange(len(words)), torch.tensor(places) + 1].numpy()
+            layers = model.eval().layers_of(*batch)[:, torch.arange(len(words)), torch.tensor(indices) + 1].numpy()
         return {"0": layers[0], "1": layers[1], "2": layers[2], "mean": layers.mean(0)}
 
     def areas() -> dict[str, dict[str, float]]:
-        found = vectors([made.words for made in test], [made.place for made in test])
-        return {layer: areas_of(test, values.astype(np.float64)) for layer, values in found.items()}
+        by_layer = vectors([example.words for example in test], [example.place for example in test])
+        return {layer: areas_of(test, values.astype(np.float64)) for layer, values in by_layer.items()}
 
     def loss(step: int) -> torch.Tensor:
         model.train()

@@ -57,9 +57,9 @@ class Reader(nn.Module):
 
     def __init__(self, kind: str) -> None:
         super().__init__()
-        word, places = KINDS[kind]
+        word, positions = KINDS[kind]
         self.embedding = nn.Embedding(WORDS, WIDTH)
-        self.positions = added_positions(word, WIDTH, places)
+        self.positions = added_positions(word, WIDTH, positions)
         self.blocks = nn.ModuleList(
             EncoderBlock(WIDTH, HEADS, 2 * WIDTH, positions=attention_positions(word, WIDTH // HEADS, HEADS, CLIP))
             for _ in range(BLOCKS)

@@ -100,8 +100,8 @@ def chain(kind: str, length: int, layers: int) -> int:
         for _ in range(layers):
             values, _ = SelfAttention(WIDTH, 1).double().with_weights(values, None, False)
         return longest_chain(values)
-    made = rounds(kind, values[0])
-    return longest_chain([next(made) for _ in range(layers)][-1])
+    outputs = rounds(kind, values[0])
+    return longest_chain([next(outputs) for _ in range(layers)][-1])
 
 
 def timed(length: int, budget: float, seed: int) -> dict[str, float]:
@@ -179,8 +179,8 @@ def run(settings: Settings, progress: Progress) -> Findings:
     return Findings(columns, rows, holds, verdict, figure, measured)
 
 
-def _series(found: dict[str, dict[int, int]]) -> list[Series]:
-    return [Series(kind, list(by), list(by.values()), dashed=kind == "LSTM") for kind, by in found.items()]
+def _series(counts: dict[str, dict[int, int]]) -> list[Series]:
+    return [Series(kind, list(by), list(by.values()), dashed=kind == "LSTM") for kind, by in counts.items()]
 
 
 EXPERIMENT = Experiment(

@@ -84,17 +84,17 @@ def measure(length: int, budget: float, seed: int) -> dict[str, Any]:
     return {"operations": {name: operations(name, length) for name in LAYERS}, "seconds": time, "bytes": memory}
 
 
-def growth(found: dict[int, dict[str, Any]]) -> dict[str, float]:
+def growth(costs: dict[int, dict[str, Any]]) -> dict[str, float]:
     """The exponents the rule asks for."""
-    lengths = sorted(found)
+    lengths = sorted(costs)
     late = lengths[-LAST:]
-    inner = [found[n]["operations"]["attention"]["attention"] for n in lengths]
+    inner = [costs[n]["operations"]["attention"]["attention"] for n in lengths]
     exponents = {"attention itself": exponent(lengths, inner)}
     for name in LAYERS:
-        exponents[f"operations, {name}"] = exponent(late, [found[n]["operations"][name]["all"] for n in late])
-        exponents[f"time, {name}"] = exponent(late, [found[n]["seconds"][name] for n in late])
-    for name in found[lengths[0]]["bytes"]:
-        exponents[f"memory, {name}"] = exponent(late, [found[n]["bytes"][name] for n in late])
+        exponents[f"operations, {name}"] = exponent(late, [costs[n]["operations"][name]["all"] for n in late])
+        exponents[f"time, {name}"] = exponent(late, [costs[n]["seconds"][name] for n in late])
+    for name in costs[lengths[0]]["bytes"]:
+        exponents[f"memory, {name}"] = exponent(late, [costs[n]["bytes"][name] for n in late])
     return exponents
 
 
@@ -122,13 +122,13 @@ def judge(exponents: dict[str, float], crossings: dict[str, float | None]) -> tu
 def run(settings: Settings, progress: Progress) -> Findings:
     """One length after the other, on one thread, nothing beside it."""
     lengths = LENGTHS[:4] if settings.quick else LENGTHS
-    found = {}
+    costs = {}
     with one_thread():
         for done, length in enumerate(lengths):
-            found[length] = measure(length, 0.02 if settings.quick else 1.5, settings.seed)
+            costs[length] = measure(length, 0.02 if settings.quick else 1.5, settings.seed)
             progress((done + 1) / len(lengths), f"length {length}")
-    exponents = growth(found)
-    curves = {f"{what}, {name}": _curve(found, what, name) for what in ("operations", "time") for name in LAYERS}
+    exponents = growth(costs)
+    curves = {f"{what}, {name}": _curve(costs, what, name) for what in ("operations", "time") for name in LAYERS}
     crossings = {
         f"{what}, {name}": crossing(lengths, curves[f"{what}, attention"], curves[f"{what}, {name}"])
         for what in ("operations", "time")
@@ -140,31 +140,31 @@ def run(settings: Settings, progress: Progress) -> Findings:
     rows: list[list[Any]] = [
         [n, *(curves[f"operations, {name}"][at] / 1e6 for name in LAYERS)]
         + [1e3 * curves[f"time, {name}"][at] for name in LAYERS]
-        + [size / 2**20 for size in found[n]["bytes"].values()]
+        + [size / 2**20 for size in costs[n]["bytes"].values()]
         for at, n in enumerate(lengths)
     ]
     growing = ["grows as n^…", *(exponents[f"{what}, {name}"] for what in ("operations", "time") for name in LAYERS)]
-    rows.append([*growing, *(exponents[f"memory, {name}"] for name in found[lengths[0]]["bytes"])])
-    measured = {"width": WIDTH, "found": found, "exponents": exponents, "crossings": crossings}
-    return Findings(columns, rows, holds, verdict, _figure(found, curves), measured)
+    rows.append([*growing, *(exponents[f"memory, {name}"] for name in costs[lengths[0]]["bytes"])])
+    measured = {"width": WIDTH, "found": costs, "exponents": exponents, "crossings": crossings}
+    return Findings(columns, rows, holds, verdict, _figure(costs, curves), measured)
 
 
-def _curve(found: dict[int, dict[str, Any]], what: str, name: str) -> list[float]:
+def _curve(costs: dict[int, dict[str, Any]], what: str, name: str) -> list[float]:
     if what == "operations":
-        return [found[n]["operations"][name]["all"] for n in found]
-    return [found[n]["seconds"][name] for n in found]
+        return [costs[n]["operations"][name]["all"] for n in costs]
+    return [costs[n]["seconds"][name] for n in costs]
 
 
-def _figure(found: dict[int, dict[str, Any]], curves: dict[str, list[float]]) -> Figure:
-    lengths = list(found)
-    inner = [found[n]["operations"]["attention"]["attention"] / 1e6 for n in lengths]
+def _figure(costs: dict[int, dict[str, Any]], curves: dict[str, list[float]]) -> Figure:
+    lengths = list(costs)
+    inner = [costs[n]["operations"]["attention"]["attention"] / 1e6 for n in lengths]
     axes: dict[str, Any] = {"log_x": True, "log_y": True}
     count = [Series(name, lengths, [y / 1e6 for y in curves[f"operations, {name}"]]) for name in LAYERS]
     count.append(Series("itself, 4 n² D", lengths, inner, dashed=True, colour=0))
     clock = [Series(name, lengths, [1e3 * y for y in curves[f"time, {name}"]]) for name in LAYERS]
-    names = list(found[lengths[0]]["bytes"])
+    names = list(costs[lengths[0]]["bytes"])
     memory = [
-        Series(name, lengths, [found[n]["bytes"][name] / 2**20 for n in lengths], dashed="fast" in name, colour=colour)
+        Series(name, lengths, [costs[n]["bytes"][name] / 2**20 for n in lengths], dashed="fast" in name, colour=colour)
         for name, colour in zip(names, (0, 0, 2), strict=True)
     ]
     panels = [

@@ -34,27 +34,27 @@ MADE_WORDS = 400  # other words of the text that is made
 def beside(stream: np.ndarray, word: int, window: int, size: int) -> np.ndarray:
     """(V,): how often each word stands within `window` places of `word` in the same sentence (-1 ends one)."""
     counts = np.zeros(size, dtype=np.int64)
-    for place in np.flatnonzero(stream == word):
+    for position in np.flatnonzero(stream == word):
         for step in (-1, 1):
             for distance in range(1, window + 1):
-                at = place + step * distance
+                at = position + step * distance
                 if not 0 <= at < len(stream) or stream[at] < 0:
                     break
                 counts[stream[at]] += 1
     return counts
 
 
-def judge(counts: dict[str, tuple[int, int]], totals: tuple[int, int], made: bool) -> tuple[bool | None, str]:
+def judge(counts: dict[str, tuple[int, int]], totals: tuple[int, int], generated: bool) -> tuple[bool | None, str]:
     """From X_ice,k and X_steam,k of every k, and X_ice and X_steam."""
-    found = {k: ratio(pair, totals) for k, pair in counts.items()}
-    known = {k: value for k, value in found.items() if min(counts[k]) >= ENOUGH}
+    ratios = {k: ratio(pair, totals) for k, pair in counts.items()}
+    known = {k: value for k, value in ratios.items() if min(counts[k]) >= ENOUGH}
     right = {k: is_right(k, value) for k, value in known.items()}
-    said = ", ".join(f"{k} {value:.2g}" for k, value in known.items()) or "none"
+    listed = ", ".join(f"{k} {value:.2g}" for k, value in known.items()) or "none"
     lacking = [f"{k} ({counts[k][0]} with {ICE}, {counts[k][1]} with {STEAM})" for k in counts if k not in known]
-    verdict = f"ratios with at least {ENOUGH} counts in both cells: {said}"
+    verdict = f"ratios with at least {ENOUGH} counts in both cells: {listed}"
     if lacking:
         verdict += f"; too few counts for {', '.join(lacking)}"
-    if made:
+    if generated:
         return None, f"{verdict}; the text was made with the paper's ratios: give --data to ask English"
     if not all(right.values()):
         return False, verdict
@@ -63,7 +63,7 @@ def judge(counts: dict[str, tuple[int, int]], totals: tuple[int, int], made: boo
 
 def ratio(pair: tuple[int, int], totals: tuple[int, int]) -> float:
     """P(k|ice) / P(k|steam); nan where nothing was counted."""
-    first, second = (pair[way] / totals[way] if totals[way] else math.nan for way in (0, 1))
+    first, second = (pair[side] / totals[side] if totals[side] else math.nan for side in (0, 1))
     return first / second if second else math.inf if first else math.nan
 
 

@@ -68,10 +68,10 @@ class Finder(nn.Module):
         self.attention = CrossAttention(width, 1, score=kind)
         self.answer = nn.Linear(width, contents)
 
-    def forward(self, asked: Tensor, names: Tensor, contents: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, queries: Tensor, names: Tensor, contents: Tensor) -> tuple[Tensor, Tensor]:
         """(B,), (B, S), (B, S) -> logits (B, contents) and weights (B, S)."""
         memory = self.attention.keys_values(self.names(names) + self.contents(contents))
-        content, weights = self.attention.with_weights(self.names(asked)[:, None], memory)
+        content, weights = self.attention.with_weights(self.names(queries)[:, None], memory)
         return self.answer(content[:, 0]), weights[:, 0, 0]
 
 

@@ -95,16 +95,16 @@ def judge(at_distance: dict[str, dict[float, float]]) -> tuple[bool | None, str]
     explodes = {kind: sum(gradient > EXPLODED for gradient in gradients) for kind, gradients in above.items()}
     counts = ", ".join(f"{kind} {explodes[kind]} of {len(gradients)}" for kind, gradients in above.items())
     half = f"below 1 the gradient at distance {DISTANCE} is at most {max(below):.2g} of the last step's"
-    said = f"{half}; above 1 it exceeds {EXPLODED:g} times it in: {counts}"
+    verdict = f"{half}; above 1 it exceeds {EXPLODED:g} times it in: {counts}"
     if "trained" in at_distance:
         trained = sorted(at_distance["trained"].items())
-        said += f"; trained networks have s from {trained[0][0]:.2g} to {trained[-1][0]:.2g}"
+        verdict += f"; trained networks have s from {trained[0][0]:.2g} to {trained[-1][0]:.2g}"
     always = [kind for kind, gradients in above.items() if gradients and explodes[kind] == len(gradients)]
     if vanishes and len(always) == len(above):
-        return True, said
+        return True, verdict
     if vanishes and always:
-        return None, f"{said} (s > 1 is necessary to explode, not sufficient)"
-    return False, said
+        return None, f"{verdict} (s > 1 is necessary to explode, not sufficient)"
+    return False, verdict
 
 
 def run(settings: Settings, progress: Progress) -> Findings:

@@ -34,7 +34,7 @@ def draw_lines(panel: Lines, axes: Axes, measure: Measure, count: int) -> Drawn:
     if panel.shade is not None:
         _shade(axes, list(map(float, panel.series[0].x)), panel.shade)
     lines = list(zip(panel.series, colours_of(panel), strict=True))
-    names = dict(zip(sorted({float(x) for one in panel.series for x in one.x}), panel.names, strict=False))
+    names = dict(zip(sorted({float(x) for line in panel.series for x in line.x}), panel.names, strict=False))
     for index, (series, colour) in enumerate(lines):
         values = [value if math.isfinite(value) else math.nan for value in map(float, series.y)]
         wide = 1.6 + (0.4 * (len(lines) - 1 - index) if len(lines) <= 4 else 0.0)  # one below another can be seen
@@ -73,9 +73,9 @@ def _shade(axes: Axes, x: list[float], weights: Sequence[float]) -> None:
     """Columns behind the points, the deeper the larger the weight."""
     step = (x[-1] - x[0]) / max(len(x) - 1, 1) if len(x) > 1 else 1.0
     most = max(max(weights, default=0.0), 1e-12)
-    for place, weight in zip(x, weights, strict=True):
+    for centre, weight in zip(x, weights, strict=True):
         if weight > 0:
-            axes.axvspan(place - step / 2, place + step / 2, color=WARM, alpha=0.4 * weight / most, linewidth=0)
+            axes.axvspan(centre - step / 2, centre + step / 2, color=WARM, alpha=0.4 * weight / most, linewidth=0)
 
 
 def _frame(axes: Axes, panel: Lines | Bars) -> None:
@@ -137,37 +137,37 @@ def _mark(axes: Axes, mark: Mark, dash: tuple[float, ...]) -> None:
         axes.axhline(mark.at, label=printable(mark.label) or None, **look)
         return
     axes.axvline(mark.at, **look)
-    place: dict[str, Any] = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points", "va": "top"}
-    axes.annotate(printable(mark.label), (mark.at, 1), xytext=(4, -2), color=MUTED, fontsize=8.5, **place)
+    anchor: dict[str, Any] = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points", "va": "top"}
+    axes.annotate(printable(mark.label), (mark.at, 1), xytext=(4, -2), color=MUTED, fontsize=8.5, **anchor)
 
 
 def draw_bars(panel: Bars, axes: Axes, measure: Measure, count: int) -> Drawn:
     groups, names = len(panel.groups), [printable(name) for name in panel.names]
     thick, hints = 0.8 / max(groups, 1), []
     for index, group in enumerate(panel.groups):
-        places = [at + (index - (groups - 1) / 2) * thick for at in range(len(names))]
+        centres = [at + (index - (groups - 1) / 2) * thick for at in range(len(names))]
         bar = axes.barh if panel.horizontal else axes.bar
         bar(
-            places,
+            centres,
             list(group.values),
             thick * 0.92,
             color=SERIES[index % len(SERIES)],
             label=printable(group.label) or None,
         )
-        tops = _whiskers(axes, places, group) if group.low is not None else list(group.values)
-        for at, (place, value, top) in enumerate(zip(places, group.values, tops, strict=True)):
+        tops = _whiskers(axes, centres, group) if group.low is not None else list(group.values)
+        for at, (centre, value, top) in enumerate(zip(centres, group.values, tops, strict=True)):
             if not math.isfinite(value):
                 continue
             hint = f"{panel.names[at]} {group.label}: {value:.4g}".replace("  ", " ")
             low, half = (axes.get_ylim()[0] if panel.log_y else 0.0), thick / 2
             area = (
-                (low, place - half, value, place + half)
+                (low, centre - half, value, centre + half)
                 if panel.horizontal
-                else (place - half, low, place + half, value)
+                else (centre - half, low, centre + half, value)
             )
             hints.append((axes, *area, hint))
             if panel.form:
-                where = (max(top, value), place) if panel.horizontal else (place, max(top, value))
+                where = (max(top, value), centre) if panel.horizontal else (centre, max(top, value))
                 look: dict[str, Any] = {
                     "textcoords": "offset points",
                     "color": TEXT,
@@ -193,9 +193,9 @@ def draw_bars(panel: Bars, axes: Axes, measure: Measure, count: int) -> Drawn:
     return (wide, 3.6 if count == 1 else 3.2), hints
 
 
-def _whiskers(axes: Axes, places: Sequence[float], group: Group) -> list[float]:
+def _whiskers(axes: Axes, centres: Sequence[float], group: Group) -> list[float]:
     assert group.low is not None and group.high is not None
     below = [max(value - low, 0) for value, low in zip(group.values, group.low, strict=True)]
     above = [max(high - value, 0) for value, high in zip(group.values, group.high, strict=True)]
-    axes.errorbar(places, list(group.values), [below, above], fmt="none", ecolor=TEXT, elinewidth=1, capsize=2.5)
+    axes.errorbar(centres, list(group.values), [below, above], fmt="none", ecolor=TEXT, elinewidth=1, capsize=2.5)
     return list(group.high)

@@ -86,7 +86,7 @@ def draw_sheet(figures: Sequence[Figure]) -> Drawing:
     placed = [
         [_measured(drawing, renderer, figure, index) for index in range(len(figure.panels))] for figure in figures
     ]
-    places: list[tuple[Axes, float, float, float, float]] = []  # axes; left, top, width, height in inches
+    boxes: list[tuple[Axes, float, float, float, float]] = []  # axes; left, top, width, height in inches
     for figure, panels in zip(figures, placed, strict=True):
         for row in _rows(panels, figure.across):
             _fill(row)
@@ -101,7 +101,7 @@ def draw_sheet(figures: Sequence[Figure]) -> Drawing:
         for number, row in enumerate(rows):
             top = down + max(panel.top for panel in row) + (GAP if number else 0.0)
             for panel, left in zip(row, grid.places(number), strict=True):
-                places.append((panel.axes, EDGE + left, top, *panel.size))
+                boxes.append((panel.axes, EDGE + left, top, *panel.size))
             down = top + max(panel.size[1] + panel.bottom for panel in row)
         if figure.note:
             down = _write(drawing, renderer, figure.note, down + 0.12, room, NOTE, bold=False)
@@ -113,7 +113,7 @@ def draw_sheet(figures: Sequence[Figure]) -> Drawing:
         down += BETWEEN if rows else 0.12
     width, height = width + 2 * EDGE, down - (BETWEEN if placed and placed[-1] else 0.0) + EDGE
     canvas.set_size_inches(width, height)
-    for axes, left, top, wide, tall in places:
+    for axes, left, top, wide, tall in boxes:
         axes.set_position((left / width, 1 - (top + tall) / height, wide / width, tall / height))
     for x, y, line, look in drawing.texts:
         canvas.text(x / width, 1 - y / height, line, **look)
@@ -132,11 +132,11 @@ class _Grid:
     def places(self, number: int) -> list[float]:
         """Where the axes of a row begin, in inches from the left."""
         lefts, widths, _ = self._columns(number)
-        found, at = [], 0.0
+        starts, at = [], 0.0
         for left, width in zip(lefts, widths, strict=True):
-            found.append(at + left)
+            starts.append(at + left)
             at += left + width + GAP
-        return found[: len(self.rows[number])]
+        return starts[: len(self.rows[number])]
 
     def _columns(self, number: int) -> tuple[list[float], list[float], float]:
         """What labels take on the left of each column, what the rest takes, and the width of all."""

@@ -85,19 +85,20 @@ def _names(axes: Axes, panel: Heat, wide: float, tall: float, measure: Measure) 
         words = ("● " if at in panel.marked else "") + cut(name, 48)
         axes.text(-0.06 / wide, at + 0.5, words, fontsize=points, ha="right", va="center_baseline")
     if panel.mark_label:
-        place = 0, len(panel.rows) + 0.24 / tall
-        axes.text(*place, f"● {printable(panel.mark_label)}", color=MUTED, fontsize=8.5)
+        corner = 0, len(panel.rows) + 0.24 / tall
+        axes.text(*corner, f"● {printable(panel.mark_label)}", color=MUTED, fontsize=8.5)
 
 
 def _key(axes: Axes, panel: Heat, size: Size, wide: float, tall: float) -> None:
     """What the shades mean: a narrow bar on the right, in the coordinates of the cells."""
     low, high = panel.limits
     high_of_key, steps = min(size[1], 1.3) / tall, 24
-    left, right, one = len(panel.columns) + 0.12 / wide, len(panel.columns) + 0.22 / wide, high_of_key / steps
+    left, right, height = len(panel.columns) + 0.12 / wide, len(panel.columns) + 0.22 / wide, high_of_key / steps
     look: dict[str, Any] = {"clip_on": False, "linewidth": 0}
     axes.add_patch(Rectangle((left, 0), right - left, high_of_key, facecolor=EMPTY, **look))
     cells = [
-        [(left, at * one), (right, at * one), (right, (at + 1) * one), (left, (at + 1) * one)] for at in range(steps)
+        [(left, at * height), (right, at * height), (right, (at + 1) * height), (left, (at + 1) * height)]
+        for at in range(steps)
     ]
     shares = [1 - (at + 0.5) / steps for at in range(steps)]
     strengths = [2 * share - 1 if panel.signed else share for share in shares]
@@ -150,8 +151,8 @@ def draw_raster(panel: Raster, axes: Axes, measure: Measure, count: int) -> Draw
     for spine in axes.spines.values():
         spine.set_visible(False)
     for x, label in panel.labels:
-        place: dict[str, Any] = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points", "ha": "center"}
-        axes.annotate(printable(label), (x, 1), xytext=(0, 3), color=TEXT, fontsize=9.5, **place)
+        anchor: dict[str, Any] = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points", "ha": "center"}
+        axes.annotate(printable(label), (x, 1), xytext=(0, 3), color=TEXT, fontsize=9.5, **anchor)
     return (9.0, 0.2 * rows if named else 2.2), hints
 
 

@@ -62,8 +62,8 @@ def draw_lines(panel: Lines, width: int, color: bool) -> list[Text]:
                 for row in range(first, last + 1):
                     grid[row][column] = ("░", series_style(band.colour) if color else "")
     styles = [
-        series_style(index if one.colour is None else one.colour) if color else ""
-        for index, one in enumerate(panel.series)
+        series_style(index if series.colour is None else series.colour) if color else ""
+        for index, series in enumerate(panel.series)
     ]
     for number, line in reversed(list(enumerate(points))):
         for x, y in _dense(line, across, panel.log_x):
@@ -82,12 +82,12 @@ def draw_lines(panel: Lines, width: int, color: bool) -> list[Text]:
     return drawn + _legend(panel, styles, label + 2, width, color)
 
 
-def _shade(grid: list[list[tuple[str, Style | str]]], panel: Lines, place: Any, color: bool) -> None:
+def _shade(grid: list[list[tuple[str, Style | str]]], panel: Lines, column_of: Any, color: bool) -> None:
     """Columns below the first series where its weights are large."""
     assert panel.shade is not None
     most = max(max(panel.shade, default=0.0), 1e-12)
     for x, y, weight in zip(panel.series[0].x, panel.series[0].y, panel.shade, strict=True):
-        row, column = place(float(x), float(y))
+        row, column = column_of(float(x), float(y))
         if weight / most > 0.25 and 0 <= column < len(grid[0]):
             for below in range(row, len(grid)):
                 grid[below][column] = ("▒" if weight / most > 0.6 else "░", "dim" if color else "")
@@ -110,8 +110,8 @@ def _ticks(low: float, high: float, log: bool, most: int) -> list[tuple[float, s
         return [(value, f"{value:.6g}") for value in round_ticks(low, high, most)]
     step = max(1, math.ceil((high - low) / most))
     powers = range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1, step)
-    found = [10.0**power for power in powers] if len(powers) > 1 else [10**low, 10**high]
-    return [(value, log_tick(float(f"{value:.3g}"))) for value in found]
+    ticks = [10.0**power for power in powers] if len(powers) > 1 else [10**low, 10**high]
+    return [(value, log_tick(float(f"{value:.3g}"))) for value in ticks]
 
 
 def _dense(line: list[tuple[float, float]], across: int, log: bool) -> list[tuple[float, float]]:
@@ -123,21 +123,21 @@ def _dense(line: list[tuple[float, float]], across: int, log: bool) -> list[tupl
 
 
 def _axis(panel: Lines, left: float, right: float, label: int, across: int) -> Text:
-    places, free = [" "] * (across + 1), 0
+    letters, free = [" "] * (across + 1), 0
     ticks = list(panel.x_ticks) or _ticks(left, right, panel.log_x, max(across // 9, 2))
     for value, name in ticks:
         share = (_on(value, panel.log_x) - left) / (right - left)
         start = max(min(round(share * (across - 1)) - len(name) // 2, across - len(name)), 0)
         if 0 <= share <= 1 and start >= free:
-            places[start : start + len(name)] = printable(name)
+            letters[start : start + len(name)] = printable(name)
             free = start + len(name) + 1
-    return Text(" " * (label + 2) + "".join(places).rstrip()[:across])
+    return Text(" " * (label + 2) + "".join(letters).rstrip()[:across])
 
 
 def _legend(panel: Lines, styles: list[Style | str], indent: int, width: int, color: bool) -> list[Text]:
     entries: list[tuple[str, Style | str, str]] = [
-        (SIGNS[number % len(SIGNS)], styles[number], f"{one.label}: {one.note}" if one.note else one.label)
-        for number, one in enumerate(panel.series)
+        (SIGNS[number % len(SIGNS)], styles[number], f"{series.label}: {series.note}" if series.note else series.label)
+        for number, series in enumerate(panel.series)
     ]
     entries += [("░", series_style(band.colour) if color else "", band.label) for band in panel.bands[:1]]
     entries += [("┄", "", mark.label) for mark in panel.marks if mark.axis == "y"]

@@ -28,10 +28,10 @@ def draw_images(panel: Images, width: int, color: bool) -> list[Text]:
     across = max(1, (width + 2) // (columns * 2 + 2))
     drawn = [Text(line) for note in panel.notes for line in wrap(note, width)]
     for start in range(0, len(maps), across):
-        some = maps[start : start + across]
+        group = maps[start : start + across]
         drawn += [Text()] if start else []
-        drawn.append(Text("  ".join(fill(word, columns * 2) for word, _ in some), style="bold" if color else ""))
-        drawn += [Text("  ").join(one[row] for _, one in some) for row in range(rows)]
+        drawn.append(Text("  ".join(fill(word, columns * 2) for word, _ in group), style="bold" if color else ""))
+        drawn += [Text("  ").join(blocks[row] for _, blocks in group) for row in range(rows)]
     return drawn
 
 
@@ -131,9 +131,9 @@ def _shade_of(value: float) -> Color:
 def _seconds(limits: tuple[float, float], room: int) -> str:
     axis = [" "] * room
     for tick in round_ticks(*limits, 7):
-        place, name = int((tick - limits[0]) / (limits[1] - limits[0]) * room), f"{tick:g}s"
-        if place + len(name) <= room:
-            axis[place : place + len(name)] = name
+        start, name = int((tick - limits[0]) / (limits[1] - limits[0]) * room), f"{tick:g}s"
+        if start + len(name) <= room:
+            axis[start : start + len(name)] = name
     return "".join(axis)
 
 

@@ -16,7 +16,9 @@ from harken.inspection.figure.tree import Tree
 
 
 def draw_heat(panel: Heat, width: int, color: bool) -> list[Text]:
-    names = [("● " if at in panel.marked else "  ") * bool(panel.mark_label) + one for at, one in enumerate(panel.rows)]
+    names = [
+        ("● " if at in panel.marked else "  ") * bool(panel.mark_label) + name for at, name in enumerate(panel.rows)
+    ]
     longest = max((cell_len(printable(name)) for name in names), default=0)
     label = max(1, min(longest, max(6, width // 2 if panel.mark_label else width // 4)))
     room, count = max(width - label - 2, 2), len(panel.columns)
@@ -84,8 +86,8 @@ def draw_tree(panel: Tree, width: int, color: bool) -> list[Text]:
         """Write a node behind `line`; further children start lines of their own behind `below`."""
         node = panel.nodes[index]
         line.append(printable(node.label), style(node.rank))
-        some = children[index]
-        if not some:
+        below_it = children[index]
+        if not below_it:
             mark = "★ " if node.rank == 2 else ""
             line.append(
                 f"  {mark}{node.value:.2f}{f' {node.note}' if node.note else ''}", "" if node.rank == 2 else style(0)
@@ -94,12 +96,12 @@ def draw_tree(panel: Tree, width: int, color: bool) -> list[Text]:
             drawn.append(line)
             return
         inner = len(line.plain)
-        for number, child in enumerate(some):
-            last = number == len(some) - 1
+        for number, child in enumerate(below_it):
+            last = number == len(below_it) - 1
             if number == 0:
                 grow(
                     child,
-                    line.append(" " if len(some) == 1 else " ┬ ", style(0)),
+                    line.append(" " if len(below_it) == 1 else " ┬ ", style(0)),
                     below if last else _pad(below, inner) + " │ ",
                 )
             else:
