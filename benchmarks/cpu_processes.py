@@ -76,10 +76,10 @@ def gloo(task: Any, config: TrainConfig, updates: int) -> float:
         os._exit(0)
     os.close(writes)
     with os.fdopen(reads) as answer:
-        found = float(answer.read())
+        rate = float(answer.read())
     for child in children:
         os.waitpid(child, 0)
-    return found
+    return rate
 
 
 def main() -> None:
@@ -95,12 +95,12 @@ def main() -> None:
         with TemporaryDirectory() as folder:
             task = job_of(recipe.task).prepare(recipe, Path(folder), False).task
         pairs = []
-        for place in range(chosen.rounds):
-            turns = [forked, gloo] if place % 2 == 0 else [gloo, forked]
+        for number in range(chosen.rounds):
+            turns = [forked, gloo] if number % 2 == 0 else [gloo, forked]
             speeds = {turn.__name__: turn(task, recipe.train, chosen.updates) for turn in turns}
             pairs.append((speeds["forked"], speeds["gloo"]))
-            print(f"{name} {place}: forked {pairs[-1][0]:,.0f}, gloo {pairs[-1][1]:,.0f} tokens/s", flush=True)
-        ratios = sorted(one / other for one, other in pairs)
+            print(f"{name} {number}: forked {pairs[-1][0]:,.0f}, gloo {pairs[-1][1]:,.0f} tokens/s", flush=True)
+        ratios = sorted(forked_rate / other for forked_rate, other in pairs)
         best = [max(speeds) for speeds in zip(*pairs, strict=True)]
         print(
             f"{name}: forked / gloo {statistics.median(ratios):.2f} (median; {ratios[0]:.2f} to {ratios[-1]:.2f}); "

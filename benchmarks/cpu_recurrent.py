@@ -60,10 +60,10 @@ CEILING_SIZE = 2048
 
 def variants() -> dict[str, tuple[Any, dict[str, Any]]]:
     """Every cell plain and with each extra, and the plain LSTM in each wiring."""
-    found = dict(CELLS)
+    every = dict(CELLS)
     for extra, options in EXTRAS.items():
-        found |= {f"{name}, {extra}": (kind, {**given, **options}) for name, (kind, given) in CELLS.items()}
-    return found | {f"lstm, {name}": (LSTM, options) for name, options in WIRINGS.items()}
+        every |= {f"{name}, {extra}": (kind, {**given, **options}) for name, (kind, given) in CELLS.items()}
+    return every | {f"lstm, {name}": (LSTM, options) for name, options in WIRINGS.items()}
 
 
 def training_step(layer: nn.Module, values: Tensor, lengths: Tensor | None) -> Callable[[], None]:
@@ -123,7 +123,7 @@ def measure(shape: tuple[int, int, int], layers: int, rounds: int, names: list[s
     time_steps, batch, hidden = shape
     torch.manual_seed(1)
     values = torch.randn(batch, time_steps, hidden, requires_grad=True)
-    some = torch.linspace(max(1, time_steps // 4), time_steps, batch).long()[torch.randperm(batch)]
+    unequal = torch.linspace(max(1, time_steps // 4), time_steps, batch).long()[torch.randperm(batch)]
     peers = {both: nn.LSTM(hidden, hidden, layers, batch_first=True, bidirectional=both) for both in (False, True)}
     rows = []
     for name in names:
@@ -132,7 +132,7 @@ def measure(shape: tuple[int, int, int], layers: int, rounds: int, names: list[s
             options = {**options, "proj_size": hidden // 2}
         layer = kind(hidden, hidden, layers, batch_first=True, **options)
         peer = peers[layer.bidirectional]
-        for lengths in (None, some):
+        for lengths in (None, unequal):
             ours, theirs = training_step(layer, values, lengths), peer_step(peer, values, lengths)
             seconds: dict[str, dict[int, list[float]]] = {"ours": {}, "torch": {}}
             used_up: dict[str, dict[int, list[float]]] = {"ours": {}, "torch": {}}
@@ -147,7 +147,7 @@ def measure(shape: tuple[int, int, int], layers: int, rounds: int, names: list[s
                         seconds[who].setdefault(count, []).append(clocked(work))
                         used_up[who].setdefault(count, []).append(time.process_time() - start)
             foreign = [after - before for before, after in zip(used, busy(), strict=True)]
-            best = {who: min(statistics.median(found) for found in each.values()) for who, each in seconds.items()}
+            best = {who: min(statistics.median(times) for times in each.values()) for who, each in seconds.items()}
             alone = {who: statistics.median(each[threads[0]]) for who, each in used_up.items()}
             steps = batch * time_steps if lengths is None else int(lengths.sum())
             rows.append(
@@ -178,20 +178,20 @@ def compare_paths(rounds: int) -> None:
             kind, options = CELLS[name]
             layer = kind(hidden, hidden, batch_first=True, **options)
             values = torch.randn(batch, time_steps, hidden, requires_grad=True)
-            some = torch.linspace(max(1, time_steps // 4), time_steps, batch).long()
-            for lengths in (None, some):
-                found: dict[str, list[list[float]]] = {way: [] for way in ("torch", "cpu", "loop")}
+            unequal = torch.linspace(max(1, time_steps // 4), time_steps, batch).long()
+            for lengths in (None, unequal):
+                by_path: dict[str, list[list[float]]] = {name_of_path: [] for name_of_path in ("torch", "cpu", "loop")}
                 for _ in range(rounds + 1):
-                    for way, times in found.items():
-                        if way == "torch" and layer.cells[0].kind.torch_name is None:
+                    for name_of_path, times in by_path.items():
+                        if name_of_path == "torch" and layer.cells[0].kind.torch_name is None:
                             continue
-                        path[0] = way
+                        path[0] = name_of_path
                         both = clocked(training_step(layer, values, lengths))
                         with torch.no_grad():
                             times.append([both, clocked(lambda: layer(values, lengths=lengths))])  # noqa: B023
                 middle = {
-                    way: [round(statistics.median(part[1:]) * 1e3, 1) for part in zip(*times, strict=True)]
-                    for way, times in found.items()
+                    name_of_path: [round(statistics.median(part[1:]) * 1e3, 1) for part in zip(*times, strict=True)]
+                    for name_of_path, times in by_path.items()
                     if times
                 }
                 print((time_steps, batch, hidden), name, "full" if lengths is None else "lengths", middle, flush=True)

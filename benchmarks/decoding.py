@@ -56,13 +56,13 @@ JOEY_AIM = 5  # at batch 64, beam 5
 
 def peer_weights(model: EncoderDecoder, width: int) -> dict[str, np.ndarray]:
     """The weights by the names of CTranslate2's specification."""
-    found: dict[str, Any] = {}
+    weights: dict[str, Any] = {}
 
     def linear(name: str, weight: Any, bias: Any) -> None:
-        found[f"{name}/weight"], found[f"{name}/bias"] = weight, bias
+        weights[f"{name}/weight"], weights[f"{name}/bias"] = weight, bias
 
     def norm(name: str, layer: Any) -> None:
-        found[f"{name}/gamma"], found[f"{name}/beta"] = layer.weight, layer.bias
+        weights[f"{name}/gamma"], weights[f"{name}/beta"] = layer.weight, layer.bias
 
     for side, stack in (("encoder", model.encoder.stack), ("decoder", model.decoder.stack)):
         for number, block in enumerate(stack.blocks):
@@ -84,32 +84,32 @@ def peer_weights(model: EncoderDecoder, width: int) -> dict[str, np.ndarray]:
             for part, layer in norms.items():
                 norm(f"{name}/{part}/layer_norm", layer)
         norm(f"{side}/layer_norm", stack.norm)
-        found[f"{side}/position_encodings/encodings"] = sinusoids(512, width)
-    found["encoder/embeddings_0/weight"] = model.source_embedding.weight
-    found["decoder/embeddings/weight"] = model.target_embedding.weight
+        weights[f"{side}/position_encodings/encodings"] = sinusoids(512, width)
+    weights["encoder/embeddings_0/weight"] = model.source_embedding.weight
+    weights["decoder/embeddings/weight"] = model.target_embedding.weight
     linear("decoder/projection", model.output_weight, torch.zeros(len(model.output_weight)))
-    return {name: value.detach().numpy().astype(np.float32) for name, value in found.items()}
+    return {name: value.detach().numpy().astype(np.float32) for name, value in weights.items()}
 
 
 def joey_weights(model: EncoderDecoder) -> dict[str, np.ndarray]:
     """The weights by the names of JoeyNMT's `state_dict`."""
     decoder: Any = model.decoder
     score, cell, names = decoder.attend.score, decoder.layers[0], ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    found = {f"encoder.rnn.{name}": value for name, value in model.encoder.layers[0].named_parameters()}  # type: ignore[index, union-attr]
-    found |= {f"decoder.rnn.{name}_l0": getattr(cell, name) for name in names}
-    found |= {
+    weights = {f"encoder.rnn.{name}": value for name, value in model.encoder.layers[0].named_parameters()}  # type: ignore[index, union-attr]
+    weights |= {f"decoder.rnn.{name}_l0": getattr(cell, name) for name in names}
+    weights |= {
         "src_embed.lut.weight": model.source_embedding.weight,
         "trg_embed.lut.weight": model.target_embedding.weight,
     }
     with torch.no_grad():
         score.memory.bias.zero_()  # JoeyNMT has none there
         combine = torch.cat(decoder.combine.weight.chunk(2, 1)[::-1], 1)  # [state; context]
-    found |= {"decoder.att_vector_layer.weight": combine, "decoder.att_vector_layer.bias": torch.zeros(len(combine))}
-    found |= {"decoder.output_layer.weight": model.output_weight}
-    found |= {f"decoder.bridge_layer.{name}": getattr(decoder.bridge[0], name) for name in ("weight", "bias")}
+    weights |= {"decoder.att_vector_layer.weight": combine, "decoder.att_vector_layer.bias": torch.zeros(len(combine))}
+    weights |= {"decoder.output_layer.weight": model.output_weight}
+    weights |= {f"decoder.bridge_layer.{name}": getattr(decoder.bridge[0], name) for name in ("weight", "bias")}
     for name, layer in {"key": score.memory, "query": score.query, "energy": score.energy}.items():
-        found[f"decoder.attention.{name}_layer.weight"] = layer.weight
-    return {name: value.detach().numpy() for name, value in found.items()}
+        weights[f"decoder.attention.{name}_layer.weight"] = layer.weight
+    return {name: value.detach().numpy() for name, value in weights.items()}
 
 
 class Peer:

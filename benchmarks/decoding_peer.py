@@ -50,7 +50,7 @@ class CTranslate2:
             self.translators[precision] = ctranslate2.Translator(
                 str(self.folder), device="cpu", compute_type=precision, inter_threads=1, intra_threads=self.threads
             )
-        found = self.translators[precision].translate_batch(
+        results = self.translators[precision].translate_batch(
             [[self.tokens[number] for number in source] for source in sources],
             beam_size=job["beam"],
             max_batch_size=job["batch"],
@@ -58,7 +58,7 @@ class CTranslate2:
             max_decoding_length=length,
             return_scores=True,
         )
-        return [[self.ids[token] for token in one.hypotheses[0]] for one in found]
+        return [[self.ids[token] for token in result.hypotheses[0]] for result in results]
 
 
 class Transformers:
@@ -81,18 +81,18 @@ class Transformers:
     def __call__(self, sources: list[list[int]], job: dict[str, Any]) -> list[list[int]]:
         import torch
 
-        found: list[list[int]] = []
+        outputs: list[list[int]] = []
         for start in range(0, len(sources), job["batch"]):
             rows = sources[start : start + job["batch"]]
             widest = max(map(len, rows))
             ids = torch.tensor([row + [0] * (widest - len(row)) for row in rows])
             with torch.inference_mode():
-                made = self.model.generate(
+                generated = self.model.generate(
                     input_ids=ids, attention_mask=(ids != 0).long(), num_beams=job["beam"], do_sample=False,
                     min_new_tokens=job["length"], max_new_tokens=job["length"],
                 )  # fmt: skip
-            found += made[:, 1:].tolist()
-        return found
+            outputs += generated[:, 1:].tolist()
+        return outputs
 
 
 class JoeyNMT:
@@ -138,11 +138,11 @@ class JoeyNMT:
         lengths, device = torch.tensor([len(row) for row in rows]), torch.device("cpu")
         batch = Batch(ids, lengths, None, None, None, torch.arange(len(rows)), device, 1, 3, is_train=False)
         length = job["length"]
-        made, *_ = search(self.model, batch, length, job["beam"], 1.0, min_output_length=length + 1)
-        found: list[list[int]] = [[] for _ in rows]
-        for row, tokens in zip(order, made.tolist(), strict=True):
-            found[row] = tokens[:length]
-        return found
+        generated, *_ = search(self.model, batch, length, job["beam"], 1.0, min_output_length=length + 1)
+        outputs: list[list[int]] = [[] for _ in rows]
+        for row, tokens in zip(order, generated.tolist(), strict=True):
+            outputs[row] = tokens[:length]
+        return outputs
 
 
 def main() -> None:
@@ -159,9 +159,9 @@ def main() -> None:
         ]
         tool(sources[0][:8], job)
         wall, cpu = time.perf_counter(), time.process_time()
-        found = [row for batch in sources for row in tool(batch, job)]
+        tokens = [row for batch in sources for row in tool(batch, job)]
         seconds = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
-        print(json.dumps(seconds | {"tokens": found}), flush=True)
+        print(json.dumps(seconds | {"tokens": tokens}), flush=True)
 
 
 if __name__ == "__main__":

@@ -63,27 +63,27 @@ def main() -> None:
     for _, model, options in rows:  # packs the weights, compiles what is not on disk
         model.translate(sources[: chosen.batch], attention=False, batch_sentences=chosen.batch, **options)
     for _ in range(chosen.rounds):
-        for place, (_, model, options) in enumerate(rows):
+        for number, (_, model, options) in enumerate(rows):
             model.translate(sources[:2], attention=False, **options)  # one precision is packed at a time
             wall, cpu = time.perf_counter(), time.process_time()
-            found = model.translate(sources, attention=False, batch_sentences=chosen.batch, **options)
+            translations = model.translate(sources, attention=False, batch_sentences=chosen.batch, **options)
             spent = time.perf_counter() - wall, time.process_time() - cpu
-            best[place] = min(best[place][0], spent[0]), min(best[place][1], spent[1])
-            outputs[place] = [one.text for one in found]
-    first = {name: place for place, (name, _, options) in reversed(list(enumerate(rows)))}
+            best[number] = min(best[number][0], spent[0]), min(best[number][1], spent[1])
+            outputs[number] = [translation.text for translation in translations]
+    first = {name: number for number, (name, _, options) in reversed(list(enumerate(rows)))}
     teacher_cpu = {
-        rows[place][2]["precision"]: best[place][1] for place in range(len(rows)) if rows[place][0] == "teacher"
+        rows[number][2]["precision"]: best[number][1] for number in range(len(rows)) if rows[number][0] == "teacher"
     }
     cells = []
-    for place, (name, _, options) in enumerate(rows):
-        wall, cpu = best[place]
-        words = sum(len(text.split()) for text in outputs[place])
-        same = sum(a == b for a, b in zip(outputs[place], outputs[first[name]], strict=True)) / len(sources)
+    for number, (name, _, options) in enumerate(rows):
+        wall, cpu = best[number]
+        words = sum(len(text.split()) for text in outputs[number])
+        same = sum(a == b for a, b in zip(outputs[number], outputs[first[name]], strict=True)) / len(sources)
         cells.append(
             {
                 "model": name,
                 **options,
-                "bleu": round(corpus_bleu(outputs[place], references).value, 2),
+                "bleu": round(corpus_bleu(outputs[number], references).value, 2),
                 "equal": round(same, 3),
                 "words/s": round(words / wall),
                 "words/cpu-s": round(words / cpu),

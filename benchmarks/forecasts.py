@@ -65,7 +65,7 @@ def measure(name: str, data: Path, out: Path, machine: list[str]) -> dict[str, o
     file, settings = SERIES[name]
     shared = [f"data.train={data / file}", *settings, *machine]
     recipe = load_recipe("series-forecast", shared)
-    positive = all((one.target > 0).all() for one in load_series(recipe.data))
+    positive = all((series.target > 0).all() for series in load_series(recipe.data))
     tried: dict[tuple[str, str], tuple[float, int]] = {}
     for form in product(("false", "true"), ("log", "none") if positive else ("none",)):
         folder = out / f"{name}-{'-'.join(form)}"

@@ -56,7 +56,7 @@ def plain_glove(corpus: Corpus, settings: GloveSettings) -> tuple[np.ndarray, li
     )
     generator = np.random.default_rng(settings.seed)
     order = generator.permutation(len(pairs))
-    columns = [np.ascontiguousarray(one[order]) for one in (pairs.rows, pairs.columns, pairs.logs, pairs.weights)]
+    columns = [np.ascontiguousarray(column[order]) for column in (pairs.rows, pairs.columns, pairs.logs, pairs.weights)]
     size = len(corpus.vocabulary), settings.width + 1
     words, contexts = ((generator.random(size) - 0.5) / settings.width for _ in range(2))
     squares = [np.ones(size) for _ in range(2)]
@@ -77,10 +77,10 @@ def main() -> None:
     parser.add_argument("--record", type=Path, help="write everything measured here, as JSON")
     options = parser.parse_args()
     corpus = read_corpus([options.text])
-    found: dict[str, list[dict[str, Any]]] = {"harken": [], "plain": []}
+    results: dict[str, list[dict[str, Any]]] = {"harken": [], "plain": []}
     for seed in options.seeds:
         settings = GloveSettings(width=options.width, epochs=options.epochs, threads=1, seed=seed)
-        for kind in found:
+        for kind in results:
             began = time.process_time()
             if kind == "harken":
                 trained = train_glove(corpus, settings)
@@ -88,14 +88,14 @@ def main() -> None:
             else:
                 matrix, losses = plain_glove(corpus, settings)
                 vectors = WordVectors(corpus.vocabulary.words, matrix, corpus.vocabulary.counts)
-            made = {"seed": seed, "seconds": round(time.process_time() - began, 1), "losses": losses}
-            found[kind].append(made | score(vectors, options.tests))
-            print(kind, found[kind][-1], flush=True)
-    for kind, rows in found.items():
+            row_of_seed = {"seed": seed, "seconds": round(time.process_time() - began, 1), "losses": losses}
+            results[kind].append(row_of_seed | score(vectors, options.tests))
+            print(kind, results[kind][-1], flush=True)
+    for kind, rows in results.items():
         print(kind, {name: round(statistics.mean(row[name] for row in rows), 4) for name in TESTS})
     if options.record:
-        said = {"text": options.text.name, "epochs": options.epochs, "width": options.width}
-        options.record.write_text(json.dumps(said | found, indent=1) + "\n", encoding="utf-8")
+        facts = {"text": options.text.name, "epochs": options.epochs, "width": options.width}
+        options.record.write_text(json.dumps(facts | results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -53,8 +53,8 @@ def megabytes(work: Callable[[], tuple[Tensor, ...]]) -> float:
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     results = work()
-    kept = sum(part.numel() * part.element_size() for part in results)
-    return (torch.cuda.max_memory_allocated() - before - kept) / 1e6
+    returned = sum(part.numel() * part.element_size() for part in results)
+    return (torch.cuda.max_memory_allocated() - before - returned) / 1e6
 
 
 def tangent_rate() -> float:
@@ -65,12 +65,12 @@ def tangent_rate() -> float:
     @triton.jit
     def tangents(values, COUNT: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
         at = values + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        found = tl.load(at)
+        tangent = tl.load(at)
         for _ in range(COUNT):
-            found = tl.inline_asm_elementwise(
-                "tanh.approx.f32 $0, $1;", "=f,f", [found], dtype=tl.float32, is_pure=True, pack=1
+            tangent = tl.inline_asm_elementwise(
+                "tanh.approx.f32 $0, $1;", "=f,f", [tangent], dtype=tl.float32, is_pure=True, pack=1
             )
-        tl.store(at, found)
+        tl.store(at, tangent)
 
     count, block, programs = 4096, 1024, 132 * 16
     values = torch.randn(block * programs, device="cuda")
@@ -99,8 +99,8 @@ def worst_error(function: Callable[..., Tensor], parts: list[Tensor], exact: lis
     """The largest relative error of value and gradients against those in float64."""
     parts = [part.detach().requires_grad_() for part in parts]
     context = function(*parts, *rest)
-    found = [context, *torch.autograd.grad(context, parts, torch.ones_like(context))]
-    return max(((one - right).norm() / right.norm()).item() for one, right in zip(found, exact, strict=True))
+    computed = [context, *torch.autograd.grad(context, parts, torch.ones_like(context))]
+    return max(((value - right).norm() / right.norm()).item() for value, right in zip(computed, exact, strict=True))
 
 
 def additive_rows(say: Callable[[Row], None]) -> None:
@@ -217,13 +217,13 @@ def loop_rows(say: Callable[[Row], None]) -> None:
         mask = length_mask(torch.randint(sources // 2, sources + 1, (batch,), device="cuda"), sources)
         state = torch.randn(batch, 512, device="cuda").bfloat16()
         memory = Memory(values, mask, [(state, state)[: 2 if cell == "lstm" else 1]] * layers)
-        wanted = [embedded, values, *decoder.parameters()]
+        inputs = [embedded, values, *decoder.parameters()]
         grad_output = torch.randn(batch, targets, 512, device="cuda", dtype=BFLOAT16)
 
         def whole() -> tuple[Tensor, ...]:
             with torch.autocast("cuda", BFLOAT16):
                 hidden = decoder(embedded, memory)  # noqa: B023 - called within the turn
-            return torch.autograd.grad(hidden, wanted, grad_output.to(hidden.dtype))  # noqa: B023
+            return torch.autograd.grad(hidden, inputs, grad_output.to(hidden.dtype))  # noqa: B023
 
         row: Row = {"case": "decoder loop", "cell": cell, "attention": attention, "attend": order, "layers": layers}
         row |= {"B": batch, "T": targets, "S": sources, "H": 512, "E": 256, "dtype": "bfloat16 autocast"}

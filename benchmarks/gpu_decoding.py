@@ -42,10 +42,10 @@ def make_harken(source: torch.Tensor, beam: int, model: Any) -> Callable[[], Any
         raise RuntimeError(f"the backend is {name}")
 
     def run() -> Any:
-        found = decode(call)
-        if any(len(row[0].tokens) != LENGTH for row in found):
+        hypotheses = decode(call)
+        if any(len(row[0].tokens) != LENGTH for row in hypotheses):
             raise RuntimeError("a hypothesis ended early")
-        return found
+        return hypotheses
 
     return run
 

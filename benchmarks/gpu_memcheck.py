@@ -55,10 +55,10 @@ def looks() -> bool:
     keys, memory = (torch.randn(3, 19, 37, device="cuda", requires_grad=True) for _ in range(2))
     query, vector = (torch.randn(size, device="cuda", requires_grad=True) for size in ((3, 37), (37,)))
     looking = DeferredAttention(keys, memory, torch.rand(3, 19, device="cuda") < 0.7, vector)
-    seen = looking(query) + looking(query * 2)
-    gradients = torch.autograd.grad(seen.sum(), [keys, memory, query, vector])
+    context = looking(query) + looking(query * 2)
+    gradients = torch.autograd.grad(context.sum(), [keys, memory, query, vector])
     names = (f"looks {name}" for name in ("seen", "keys", "memory", "query", "vector"))
-    return finite(dict(zip(names, [seen, *gradients], strict=True)))
+    return finite(dict(zip(names, [context, *gradients], strict=True)))
 
 
 def recurrent(kind: Any, options: dict[str, Any]) -> bool:

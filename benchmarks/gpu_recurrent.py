@@ -142,13 +142,13 @@ def theirs(case: Case, values: Tensor, lengths: Tensor | None) -> tuple[Callable
 def limit(case: Case, values: Tensor, rate: float, bandwidth: float, backward: bool) -> float:
     """Milliseconds that the arithmetic, or the bytes, would take at the measured rates."""
     gates = {"LSTM": 4, "LSTM peephole": 4, "LSTM coupled": 3, "RNN": 1}.get(case.cell.removesuffix(" norm"), 3)
-    ways, size = 1 + case.both, values.element_size()
+    directions, size = 1 + case.both, values.element_size()
     operations = number = 0.0
     for depth in range(case.layers):
-        wide = case.width * (ways if depth else 1)
-        operations += 2 * values.shape[0] * values.shape[1] * ways * gates * case.width * (wide + case.width)
-        number += values.shape[0] * values.shape[1] * (wide + ways * case.width * (2 * gates + 1))
-        number += ways * gates * case.width * (wide + case.width)
+        wide = case.width * (directions if depth else 1)
+        operations += 2 * values.shape[0] * values.shape[1] * directions * gates * case.width * (wide + case.width)
+        number += values.shape[0] * values.shape[1] * (wide + directions * case.width * (2 * gates + 1))
+        number += directions * gates * case.width * (wide + case.width)
     factor = 3 if backward else 1
     return max(factor * operations / rate / 1e9, factor * number * size / bandwidth / 1e9)
 

@@ -35,16 +35,16 @@ def encode(sources: list[str], targets: list[str], size: int) -> list[Pair]:
 def batches(pairs: list[Pair], budget: int) -> list[list[Pair]]:
     """Batches of like length, in random order."""
     ordered = sorted(pairs, key=lambda pair: (len(pair[1]), len(pair[0])))
-    found: list[list[Pair]] = [[]]
+    groups: list[list[Pair]] = [[]]
     longest = 0
     for pair in ordered:
         longest = max(longest, *map(len, pair))
-        if found[-1] and longest * (len(found[-1]) + 1) > budget:
-            found.append([])
+        if groups[-1] and longest * (len(groups[-1]) + 1) > budget:
+            groups.append([])
             longest = max(map(len, pair))
-        found[-1].append(pair)
-    random.Random(0).shuffle(found)
-    return found
+        groups[-1].append(pair)
+    random.Random(0).shuffle(groups)
+    return groups
 
 
 def full_rows(pairs: list[Pair], budget: int, length: int = 32) -> list[list[Pair]]:
@@ -75,7 +75,7 @@ class PlainTransformer(nn.Module):
         self.embedding = nn.Embedding(vocabulary, width)
         self.network = nn.Transformer(width, heads, layers, layers, inner, 0.1, batch_first=True)
 
-    def forward(self, source: Tensor, lengths: Tensor, target: Tensor, wanted: Tensor) -> Tensor:
+    def forward(self, source: Tensor, lengths: Tensor, target: Tensor, labels: Tensor) -> Tensor:
         """The summed label-smoothed loss."""
         future = nn.Transformer.generate_square_subsequent_mask(target.shape[1], device=target.device)
         hidden = self.network(
@@ -84,7 +84,7 @@ class PlainTransformer(nn.Module):
             tgt_mask=future,
             tgt_is_causal=True,
         )
-        return cross_entropy(F.linear(hidden, self.embedding.weight), wanted)
+        return cross_entropy(F.linear(hidden, self.embedding.weight), labels)
 
 
 class PlainRecurrent(nn.Module):
@@ -100,7 +100,7 @@ class PlainRecurrent(nn.Module):
         self.bridge, self.output = nn.Linear(width, width), nn.Linear(width, vocabulary)
         self.dropout = nn.Dropout(0.2)
 
-    def forward(self, source: Tensor, lengths: Tensor, target: Tensor, wanted: Tensor) -> Tensor:
+    def forward(self, source: Tensor, lengths: Tensor, target: Tensor, labels: Tensor) -> Tensor:
         """The summed label-smoothed loss."""
         embedded = self.dropout(self.embedding(source))
         packed = nn.utils.rnn.pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
@@ -108,21 +108,21 @@ class PlainRecurrent(nn.Module):
         memory, _ = nn.utils.rnn.pad_packed_sequence(memory, batch_first=True)
         hidden = torch.tanh(self.bridge(torch.cat((last[0], last[1]), -1)))
         cell, feed, keys = torch.zeros_like(hidden), torch.zeros_like(hidden), self.key(memory)
-        padding, read, found = source == PAD, self.dropout(self.embedding(target)), []
+        padding, read, outputs = source == PAD, self.dropout(self.embedding(target)), []
         for step in range(target.shape[1]):
             hidden, cell = self.cell(torch.cat((read[:, step], feed), -1), (hidden, cell))
             scores = self.energy(torch.tanh(keys + self.query(hidden)[:, None]))[..., 0]
             weights = torch.softmax(scores.float().masked_fill(padding, -torch.inf), -1).to(memory.dtype)
             context = (weights[:, None] @ memory)[:, 0]
             feed = torch.tanh(self.combine(torch.cat((context, hidden), -1)))
-            found.append(feed)
-        return cross_entropy(self.output(self.dropout(torch.stack(found, 1))), wanted)
+            outputs.append(feed)
+        return cross_entropy(self.output(self.dropout(torch.stack(outputs, 1))), labels)
 
 
-def cross_entropy(logits: Tensor, wanted: Tensor) -> Tensor:
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Label-smoothed and summed."""
     flat = logits.float().flatten(0, 1)
-    return F.cross_entropy(flat, wanted.flatten(), ignore_index=PAD, label_smoothing=0.1, reduction="sum")
+    return F.cross_entropy(flat, labels.flatten(), ignore_index=PAD, label_smoothing=0.1, reduction="sum")
 
 
 def tokens_per_second(model: nn.Module, data: list[list[Pair]], compiled: bool, seconds: float) -> dict[str, float]:
@@ -132,11 +132,11 @@ def tokens_per_second(model: nn.Module, data: list[list[Pair]], compiled: bool, 
     run = torch.compile(model, dynamic=False) if compiled else model
 
     def step(batch: list[Pair]) -> int:
-        source, lengths, target, wanted = collate(batch)
-        arguments = source.cuda(), lengths, target.cuda(), wanted.cuda()
+        source, lengths, target, labels = collate(batch)
+        arguments = source.cuda(), lengths, target.cuda(), labels.cuda()
         with torch.autocast("cuda", torch.bfloat16):
             loss = run(*arguments)
-        (loss / int((wanted != PAD).sum())).backward()
+        (loss / int((labels != PAD).sum())).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()

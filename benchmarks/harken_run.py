@@ -48,9 +48,9 @@ def harken_command() -> list[str]:
 
 def harken_environment() -> dict[str, str]:
     """As a user has it, with no thread count given: harken chooses for itself."""
-    kept = {key: value for key, value in os.environ.items() if key not in {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}}
-    path = [str(ROOT / "src"), *filter(None, [kept.get("PYTHONPATH", "")])]
-    return kept | {"PYTHONPATH": os.pathsep.join(path)}
+    variables = {key: value for key, value in os.environ.items() if key not in {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}}
+    path = [str(ROOT / "src"), *filter(None, [variables.get("PYTHONPATH", "")])]
+    return variables | {"PYTHONPATH": os.pathsep.join(path)}
 
 
 def fitted_recipe(folder: Path, architecture: str) -> Path:

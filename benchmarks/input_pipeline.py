@@ -168,7 +168,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="harken-pipeline-") as folder:
         write_corpus(Path(folder), lengths, chosen.pairs, tokenizer.size)
         corpus = open_corpus(Path(folder))
-        found = [
+        runs = [
             measure(corpus, ranks, chosen.tokens, chosen.steps, chosen.rate, chosen.packed) for ranks in chosen.ranks
         ]
         size = sum(path.stat().st_size for path in Path(folder).iterdir())
@@ -182,7 +182,7 @@ def main() -> None:
                 "tokens_per_second_and_rank": chosen.rate,
                 "load": round(os.getloadavg()[0], 1),
                 "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-                "runs": found,
+                "runs": runs,
             },
             indent=1,
         )

@@ -38,13 +38,13 @@ def confusions(reading: Reading, most: int = 8) -> list[str]:
 
 def described(name: str, reading: Reading) -> dict[str, Any]:
     """Share of characters read right, with its interval."""
-    found = bootstrap(reading.right, reading.lengths)
+    interval = bootstrap(reading.right, reading.lengths)
     return {
         "what": name,
         "texts": len(reading.texts),
         "characters": int(reading.lengths.sum()),
-        "right": found.value,
-        "interval": [found.low, found.high],
+        "right": interval.value,
+        "interval": [interval.low, interval.high],
         "whole_texts": sum(text == read for text, read in zip(reading.texts, reading.read, strict=True)),
         "confusions": confusions(reading),
     }
@@ -65,21 +65,21 @@ def main() -> None:
         sys.exit(f"{options.model} writes no texts, so there is nothing to read")
     recogniser = recogniser_for(penman)
     drawings = read_strokes_corpus(penman.recipe.data)["test"][: options.texts]
-    found = [described("real strokes", read_drawings(recogniser, drawings, penman.tokenizer))]
+    rows = [described("real strokes", read_drawings(recogniser, drawings, penman.tokenizer))]
     texts = [drawing.text for drawing in drawings]
     for bias in options.biases:
         written = penman.write(texts, bias=bias, seed=options.seed)
-        reading = read_drawings(recogniser, [one.drawing() for one in written], penman.tokenizer)
+        reading = read_drawings(recogniser, [text.drawing() for text in written], penman.tokenizer)
         row = described(f"bias {bias:g}", reading)
-        found.append({**row, "unfinished": sum(not one.finished for one in written)})
-    for row in found:
+        rows.append({**row, "unfinished": sum(not text.finished for text in written)})
+    for row in rows:
         low, high = row["interval"]
         print(
             f"{row['what']:<14} {100 * row['right']:5.1f}% of {row['characters']:,} characters ({100 * low:.1f} to "
             f"{100 * high:.1f}), {row['whole_texts']} of {row['texts']} texts whole; {', '.join(row['confusions'])}"
         )
     if options.out is not None:
-        options.out.write_text(json.dumps({"model": options.model.name, "rows": found}, indent=1) + "\n")
+        options.out.write_text(json.dumps({"model": options.model.name, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

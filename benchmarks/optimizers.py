@@ -123,10 +123,10 @@ def measure(data: Path, device: str, out: Path, jobs: list[str], parallel: int) 
             file.write(json.dumps(row) + "\n")
         print(*run, row["curve"][-1], flush=True)
 
-    def run_all(wanted: list[tuple[str, str, float, int]]) -> None:
-        found = {(r["job"], r["variant"], r["rate"], r["seed"]) for r in read(out)}
+    def run_all(selected: list[tuple[str, str, float, int]]) -> None:
+        finished = {(r["job"], r["variant"], r["rate"], r["seed"]) for r in read(out)}
         with ThreadPoolExecutor(parallel) as pool:
-            list(pool.map(add, [run for run in wanted if run not in found]))
+            list(pool.map(add, [run for run in selected if run not in finished]))
 
     run_all([(job, variant, rate, SWEEP_SEED) for job in jobs for rate in RATES for variant in VARIANTS])
     best = {(job, variant): best_rate(read(out), job, variant) for job in jobs for variant in VARIANTS}

@@ -46,9 +46,9 @@ def is_polluted(item: Measurement) -> bool:
     >>> [is_polluted(Measurement("eole", "recurrent", threads, "float32", [], load=load)) for threads in ("1", "2")]
     [False, True]
     """
-    wanted = math.prod(map(int, re.findall(r"\d+", item.threads)))  # "own choice": at least one
+    usable = math.prod(map(int, re.findall(r"\d+", item.threads)))  # "own choice": at least one
     got = item.load.get("own_cpu_s", 0.0) / item.load.get("wall_s", 1.0)
-    return item.load.get("foreign_share", 0.0) > POLLUTED and got < (1 - POLLUTED) * wanted
+    return item.load.get("foreign_share", 0.0) > POLLUTED and got < (1 - POLLUTED) * usable
 
 
 def measurement_row(item: Measurement) -> list[Any]:
@@ -101,7 +101,10 @@ def markdown(record: dict[str, Any], measurements: Sequence[Measurement]) -> str
         f"CPU: {cpu['model']} ({', '.join(cpu['flags'])}), {cpu['cores_used']} cores.",
         f"{record['seconds']:g} s for each run; polluted: other processes ran and the run lacked {POLLUTED:.0%} of the "
         "CPU time that its threads could use.",
-        *[f"{tool}: {', '.join(f'{k} {v}' for k, v in found.items())}" for tool, found in record["versions"].items()],
+        *[
+            f"{tool}: {', '.join(f'{k} {v}' for k, v in packages.items())}"
+            for tool, packages in record["versions"].items()
+        ],
         *[f"{name}: not run, {reason}" for name, reason in record["skipped"].items()],
     ]
     parts.append("\n".join(f"- {fact}" for fact in facts))

@@ -116,8 +116,8 @@ def decode_eole(result: Measurement, bench: Bench, python: Path, model: Path, en
         output, config = model / f"hypotheses.{split}", model / f"decode-{split}.yaml"
         search = {"beam_size": 5, "batch_type": "sents", "batch_size": 64, "max_length": 80}
         device = {"world_size": 1, "gpu_ranks": [], "compute_dtype": "fp32"}
-        places = {"model_path": [str(model / "model")], "src": str(bench.prepared / f"{split}.sp.de")}
-        config.write_text(json.dumps(places | search | device | {"output": str(output)}))
+        paths = {"model_path": [str(model / "model")], "src": str(bench.prepared / f"{split}.sp.de")}
+        config.write_text(json.dumps(paths | search | device | {"output": str(output)}))
         command = [str(python.with_name("eole")), "predict", "-c", str(config)]
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         tail += done.stderr

@@ -38,8 +38,10 @@ PEERS = {
 
 def clean_environment(**extra: str) -> dict[str, str]:
     """The environment for a peer: this project's PYTHONPATH and venv must not leak into it."""
-    kept = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME"}}
-    return kept | extra
+    variables = {
+        key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME"}
+    }
+    return variables | extra
 
 
 def checked(command: list[str], what: str) -> str:
@@ -82,8 +84,8 @@ def install(peer: Peer, venvs: Path) -> tuple[Path, dict[str, str]]:
     """Makes the peer's venv under `venvs` unless it stands; returns its python and its package versions."""
     folder = venvs / peer.name
     python, stamp = folder / "bin" / "python", folder / "installed.json"
-    wanted = json.dumps(peer.installs)
-    if stamp.exists() and stamp.read_text() == wanted:
+    stamp_text = json.dumps(peer.installs)
+    if stamp.exists() and stamp.read_text() == stamp_text:
         return python, installed_versions(python)
     venvs.mkdir(parents=True, exist_ok=True)
     constraints = venvs / "constraints.txt"
@@ -93,7 +95,7 @@ def install(peer: Peer, venvs: Path) -> tuple[Path, dict[str, str]]:
         pip = [str(python), "-m", "pip", "install", "--quiet", "--constraint", str(constraints), *packages]
         checked(pip, f"pip install {' '.join(packages)}")
         versions = refuse_cuda(python)
-    stamp.write_text(wanted)
+    stamp.write_text(stamp_text)
     return python, versions
 
 

@@ -109,13 +109,15 @@ def main() -> int:
     for tool in [tool for tool in PEERS if tool in options.tools]:
         print(f"installing {tool} ...", flush=True)
         try:
-            python, found = linked(venvs[tool]) if tool in venvs else install(PEERS[tool], work / "venvs")
+            python, packages = linked(venvs[tool]) if tool in venvs else install(PEERS[tool], work / "venvs")
         except SetupError as error:
             skipped[tool] = str(error)
             print(f"{tool} is left out: {error}", flush=True)
             continue
         pythons[tool] = python
-        versions[tool] = {name: found[name] for name in (tool, "torch", "numpy", "sentencepiece") if name in found}
+        versions[tool] = {
+            name: packages[name] for name in (tool, "torch", "numpy", "sentencepiece") if name in packages
+        }
     raw, prepared = work / "raw", work / "prepared"
     try:
         unpack(options.data, raw, ("de", "en"))
@@ -135,13 +137,13 @@ def main() -> int:
         "versions": versions,
         "skipped": skipped,
     }
-    places = {f"${name.upper()}_VENV": folder for name, folder in venvs.items()}
-    places |= {"$PYTHON": Path(sys.executable), "$WORK": work, "$PEERS": options.peers.resolve()}
-    places |= {"$REPO": ROOT, "$SHARED": ROOT.parent / "shared"}
+    folders = {f"${name.upper()}_VENV": folder for name, folder in venvs.items()}
+    folders |= {"$PYTHON": Path(sys.executable), "$WORK": work, "$PEERS": options.peers.resolve()}
+    folders |= {"$REPO": ROOT, "$SHARED": ROOT.parent / "shared"}
     for row in ratios(results):
         peer = f"{row['peer']} at {row['threads']} threads"
         print(f"{row['architecture']}: harken ({row['dtype']}) is {row['ratio']}x {peer}, aim {row['aim']}")
-    print(f"record: {write_record(options.records, record, results, places)}")
+    print(f"record: {write_record(options.records, record, results, folders)}")
     return 1 if any(item.problem for item in results) else 0
 
 
@@ -149,13 +151,13 @@ def harken_versions() -> dict[str, str]:
     """What this python runs harken with."""
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {"python": ".".join(map(str, sys.version_info[:3]))}
+    packages = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in ("harken", "torch", "numpy", "sentencepiece", "sacrebleu"):
         try:
-            found[name] = version(name)
+            packages[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return packages
 
 
 if __name__ == "__main__":

@@ -125,10 +125,10 @@ def main() -> None:
         runs = [json.loads(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(2)]
         lines, cores = 2 * runs[0]["pairs"], len(os.sched_getaffinity(0))
         size = sum(path.stat().st_size for path in folder.glob("train.*"))
-        kept = sum(path.stat().st_size for path in (folder / "prepared").rglob("*") if path.is_file())
+        prepared = sum(path.stat().st_size for path in (folder / "prepared").rglob("*") if path.is_file())
         first = {"lines_per_second_and_core": round(lines / runs[0]["cpu_seconds"]), **runs[0]}
-        found = {"text_mb": round(size / 1e6), "prepared_mb": round(kept / 1e6), "cores": cores}
-        print(json.dumps({"kind": chosen.kind, **found, "first run": first, "second run": runs[1]}, indent=1))
+        sizes = {"text_mb": round(size / 1e6), "prepared_mb": round(prepared / 1e6), "cores": cores}
+        print(json.dumps({"kind": chosen.kind, **sizes, "first run": first, "second run": runs[1]}, indent=1))
 
 
 if __name__ == "__main__":

@@ -22,12 +22,12 @@ def scores(translator: Any) -> dict[str, Any]:
     from harken.data.text.parallel import read_corpus
 
     corpus = read_corpus(translator.recipe.data)
-    found = {name: translator.evaluate(list(pairs)).to_dict() for name, pairs in corpus.tests.items()}
-    for name, result in found.items():
+    results = {name: translator.evaluate(list(pairs)).to_dict() for name, pairs in corpus.tests.items()}
+    for name, result in results.items():
         error = result["alignment_error"]
         aligned = "" if error is None else f"  alignment error {error:.3f}"
         print(f"{name}: BLEU {result['bleu']:.2f}{aligned}  ({result['bleu_signature']})", flush=True)
-    return found
+    return results
 
 
 def main() -> None:

@@ -49,9 +49,9 @@ HEADS = ["texts a request", "sentences/s", "ratio", "CPU ms a sentence: worker",
 def sentences_of(folder: Path, count: int) -> list[str]:
     """Test sentences of the model's corpus in random order, repeated until there are enough."""
     corpus = read_corpus(load_recipe(folder / "recipe.toml").data)
-    found = [pair.source for pairs in corpus.tests.values() for pair in pairs]
-    random.Random(1).shuffle(found)
-    return (found * (count // len(found) + 1))[:count]
+    sources = [pair.source for pairs in corpus.tests.values() for pair in pairs]
+    random.Random(1).shuffle(sources)
+    return (sources * (count // len(sources) + 1))[:count]
 
 
 # ---- harken translate -----------------------------------------------------------------------------------------------
@@ -78,9 +78,9 @@ for _ in sys.stdin:
 @contextmanager
 def translating(folder: Path, sentences: list[str], workers: int, cores: set[int]) -> Iterator[Any]:
     """A process that translates all sentences whenever it is asked to: a function that asks it."""
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "in.txt"
-        path.write_text("".join(f"{one}\n" for one in sentences), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "in.txt"
+        path.write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")
         command = [sys.executable, "-c", STEADY, str(folder), str(path), str(workers)]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         process = subprocess.Popen(command, env=environment(), **pipes)
@@ -89,8 +89,8 @@ def translating(folder: Path, sentences: list[str], workers: int, cores: set[int
 
         def measure() -> dict[str, float]:
             print("go", file=process.stdin, flush=True)
-            found: dict[str, float] = json.loads(process.stdout.readline())
-            return found
+            answer: dict[str, float] = json.loads(process.stdout.readline())
+            return answer
 
         try:
             process.stdout.readline()
@@ -114,17 +114,17 @@ def pin(pid: int, cores: set[int]) -> None:
 def one_load(address: tuple[str, int], pid: int, sentences: list[str], load: tuple[int, int], seconds: float) -> Any:
     """Requests of one kind: rate, latency, CPU milliseconds a sentence of worker, HTTP process and client."""
     texts, connections = load
-    workers = [one for one in children(pid) if one != pid]
+    workers = [child for child in children(pid) if child != pid]
     before, own = (cpu_seconds(workers), cpu_seconds([pid])), os.times()
-    found = asyncio.run(saturate(*address, bodies(sentences, texts), connections, seconds))
+    result = asyncio.run(saturate(*address, bodies(sentences, texts), connections, seconds))
     after, own_after = (cpu_seconds(workers), cpu_seconds([pid])), os.times()
-    count = found["requests"] * texts
+    count = result["requests"] * texts
     cpu = {
         "worker": after[0] - before[0],
         "http": after[1] - before[1],
         "client": own_after.user + own_after.system - own.user - own.system,
     }
-    row = {"texts": texts, "rate": count / found["wall"], **found}
+    row = {"texts": texts, "rate": count / result["wall"], **result}
     return row | {name: 1000 * value / count for name, value in cpu.items()}
 
 
@@ -140,8 +140,8 @@ def throughput(options: argparse.Namespace, sentences: list[str], workers: int) 
         server(command) as (host, port, pid),
     ):
         asyncio.run(saturate(host, port, bodies(sentences, 32), 16, 4))  # warm-up; all workers have loaded
-        for one in children(pid):
-            pin(one, other_cores if one == pid else model_cores)
+        for child in children(pid):
+            pin(child, other_cores if child == pid else model_cores)
         os.sched_setaffinity(0, other_cores)
         for _ in range(options.rounds):
             rows = [one_load((host, port), pid, sentences, load, options.seconds) for load in LOADS]
@@ -152,29 +152,31 @@ def throughput(options: argparse.Namespace, sentences: list[str], workers: int) 
     return {"workers": workers, "pinned": pinned, "rounds": rounds, "resident": memory}
 
 
-def throughput_table(found: dict[str, Any]) -> str:
+def throughput_table(measured: dict[str, Any]) -> str:
     """Medians over rounds; ratios are taken in each round."""
-    rounds, cells = found["rounds"], []
+    rounds, cells = measured["rounds"], []
     for number, (texts, _) in enumerate(LOADS):
-        rows = [one["rows"][number] for one in rounds]
+        rows = [turn["rows"][number] for turn in rounds]
         middle = {
             name: median(row[name] for row in rows) for name in ("rate", "worker", "http", "client", "p50", "p99")
         }
-        walls = [row["rate"] / one["translate"]["rate"] for row, one in zip(rows, rounds, strict=True)]
-        cpus = [one["translate"]["cpu"] / (row["worker"] + row["http"]) for row, one in zip(rows, rounds, strict=True)]
+        walls = [row["rate"] / turn["translate"]["rate"] for row, turn in zip(rows, rounds, strict=True)]
+        cpus = [
+            turn["translate"]["cpu"] / (row["worker"] + row["http"]) for row, turn in zip(rows, rounds, strict=True)
+        ]
         cells.append([texts, f"{middle['rate']:,.0f}", f"{median(walls):.2f} ({min(walls):.2f}-{max(walls):.2f})",
                       f"{middle['worker']:.2f}", f"{middle['http']:.2f}", f"{middle['client']:.2f}",
                       f"{median(cpus):.2f} ({min(cpus):.2f}-{max(cpus):.2f})",
                       f"{middle['p50']:,.0f}", f"{middle['p99']:,.0f}"])  # fmt: skip
-    rate, cpu = (median(one["translate"][name] for one in rounds) for name in ("rate", "cpu"))
+    rate, cpu = (median(turn["translate"][name] for turn in rounds) for name in ("rate", "cpu"))
     cells.append(["`harken translate`", f"{rate:,.0f}", "1", f"{cpu:.2f}", "", "", "1", "", ""])
     return table(HEADS, cells)
 
 
 def overloaded(address: tuple[str, int], requests: list[bytes], seconds: float, capacity: float) -> dict[str, Any]:
     """Ten times the capacity for some seconds."""
-    found = asyncio.run(overload(*address, requests, 10 * capacity, 512, seconds))
-    return {"capacity": capacity, **found}
+    result = asyncio.run(overload(*address, requests, 10 * capacity, 512, seconds))
+    return {"capacity": capacity, **result}
 
 
 def memory_growth(address: tuple[str, int], pid: int, sentences: list[str], count: int) -> dict[str, Any]:
@@ -227,12 +229,12 @@ def main() -> None:
              f"Load average at the start {record['load']:.1f}; HTTP by {http}.", "", facts_of(record)]  # fmt: skip
     if "throughput" in parts:
         for workers in dict.fromkeys((1, cpu["cores_used"])):
-            found = record[f"throughput_{workers}"] = throughput(options, sentences, workers)
+            result = record[f"throughput_{workers}"] = throughput(options, sentences, workers)
             where = (
-                "on one core, HTTP and clients on the others" if found["pinned"] else "HTTP and clients on all cores"
+                "on one core, HTTP and clients on the others" if result["pinned"] else "HTTP and clients on all cores"
             )
             title = f"## Throughput at saturation, {workers} worker{'s' * (workers > 1)}, {where}"
-            lines += [title, "", throughput_table(found), ""]
+            lines += [title, "", throughput_table(result), ""]
     if options.peer_python:
         rows = record["peer"] = peer_rows(options, sentences)
         cells = [[row["texts"], f"{row['rate']:,.0f}", f"{row['worker'] + row['http']:.2f}", f"{row['p50']:.0f}",
@@ -251,20 +253,20 @@ def main() -> None:
                           f"server answers {capacity:.1f} a second without overload.", ""]  # fmt: skip
                 record["overload"], cells = [], []
                 for _ in range(options.rounds):
-                    found = overloaded((host, port), requests, options.overload_seconds, capacity)
-                    record["overload"].append(found)
-                    print(found, flush=True)
-                    answers = ", ".join(f"{count:,} x {name}" for name, count in found["statuses"].items())
-                    cells.append([f"{found['sent']:,}", f"{found['rate']:.0f}", answers, f"{found['p50']:,.0f}",
-                                  f"{found['p99']:,.0f}"])  # fmt: skip
+                    result = overloaded((host, port), requests, options.overload_seconds, capacity)
+                    record["overload"].append(result)
+                    print(result, flush=True)
+                    answers = ", ".join(f"{count:,} x {name}" for name, count in result["statuses"].items())
+                    cells.append([f"{result['sent']:,}", f"{result['rate']:.0f}", answers, f"{result['p50']:,.0f}",
+                                  f"{result['p99']:,.0f}"])  # fmt: skip
                 lines += [table(["sent", "a second", "answers", "p50 ms of accepted", "p99 ms"], cells), ""]
             if "memory" in parts:
-                found = record["memory"] = memory_growth((host, port), pid, sentences, options.requests)
+                result = record["memory"] = memory_growth((host, port), pid, sentences, options.requests)
                 lines += ["## Memory", "",
-                          f"{found['before'] / 1e6:,.0f} MB of resident memory (server and worker) before, "
-                          f"{found['after'] / 1e6:,.0f} MB after {found['requests']:,} requests: "
-                          f"{found['after'] / found['before'] - 1:+.1%}.", ""]  # fmt: skip
-                print(found, flush=True)
+                          f"{result['before'] / 1e6:,.0f} MB of resident memory (server and worker) before, "
+                          f"{result['after'] / 1e6:,.0f} MB after {result['requests']:,} requests: "
+                          f"{result['after'] / result['before'] - 1:+.1%}.", ""]  # fmt: skip
+                print(result, flush=True)
     records.write("serving", record, "\n".join(lines), options.out, MODEL=options.model)
     print("\n".join(lines))
 

@@ -33,15 +33,15 @@ def environment() -> dict[str, str]:
 
 def children(pid: int) -> list[int]:
     """A process and all below it."""
-    found = [pid]
+    pids = [pid]
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[1]) == pid:
-            found += children(int(path.parent.name))
-    return found
+            pids += children(int(path.parent.name))
+    return pids
 
 
 def cpu_seconds(pids: list[int]) -> float:
@@ -122,13 +122,13 @@ async def saturate(
 
     async def one(number: int) -> None:
         connection = Connection(host, port)
-        place = number
+        index = number
         while time.perf_counter() < end:
             started = time.perf_counter()
-            status, _, _ = await connection.post(path, requests[place % len(requests)])
+            status, _, _ = await connection.post(path, requests[index % len(requests)])
             times.append(time.perf_counter() - started)
             statuses[status] += 1
-            place += connections
+            index += connections
 
     started = time.perf_counter()
     await asyncio.gather(*(one(number) for number in range(connections)))

@@ -49,9 +49,9 @@ def serve_libretranslate() -> None:
     init.boot = lambda *given: None
     language.load_languages = lambda: [known("en", "English"), known("fr", "French")]
     arguments = get_parser().parse_args([])
-    made = create_server(create_app(arguments), host="127.0.0.1", port=0, threads=arguments.threads)
-    print(f"http://127.0.0.1:{made.effective_port}", file=sys.stderr, flush=True)
-    made.run()
+    http = create_server(create_app(arguments), host="127.0.0.1", port=0, threads=arguments.threads)
+    print(f"http://127.0.0.1:{http.effective_port}", file=sys.stderr, flush=True)
+    http.run()
 
 
 def stub_harken() -> None:
@@ -95,11 +95,12 @@ def one_round(address: tuple[str, int], pid: int, seconds: float) -> list[dict[s
     for texts, connections in LOADS:
         pids = children(pid)
         before = cpu_seconds(pids)
-        found = asyncio.run(saturate(*address, bodies(SENTENCES, texts, body), connections, seconds, "/translate"))
-        assert found["statuses"].keys() == {200}, found["statuses"]
-        cpu = 1000 * (cpu_seconds(pids) - before) / found["requests"]
-        rows.append({"texts": texts, "connections": connections, "rate": found["requests"] / found["wall"], "cpu": cpu,
-                     "p50": found["p50"], "p99": found["p99"], "resident": resident(pids)})  # fmt: skip
+        result = asyncio.run(saturate(*address, bodies(SENTENCES, texts, body), connections, seconds, "/translate"))
+        assert result["statuses"].keys() == {200}, result["statuses"]
+        cpu = 1000 * (cpu_seconds(pids) - before) / result["requests"]
+        rate = result["requests"] / result["wall"]
+        row = {"texts": texts, "connections": connections, "rate": rate, "cpu": cpu, "resident": resident(pids)}
+        rows.append(row | {share: result[share] for share in ("p50", "p99")})
     return rows
 
 
@@ -145,11 +146,11 @@ def main() -> None:
                 print(name, json.dumps(rounds[name][-1]), flush=True)
     cells = []
     for number, (texts, connections) in enumerate(LOADS):
-        for name, found in rounds.items():
-            middle = {key: median(one[number][key] for one in found) for key in ("rate", "p50", "p99", "cpu")}
+        for name, turns in rounds.items():
+            middle = {key: median(turn[number][key] for turn in turns) for key in ("rate", "p50", "p99", "cpu")}
             cells.append([texts, connections, name, f"{middle['rate']:,.0f}", f"{middle['p50']:.1f}",
                           f"{middle['p99']:.1f}", f"{middle['cpu']:.2f}",
-                          f"{found[-1][number]['resident'] / 1e6:,.0f}"])  # fmt: skip
+                          f"{turns[-1][number]['resident'] / 1e6:,.0f}"])  # fmt: skip
     head = ["texts a request", "connections", "server", "requests/s", "p50 ms", "p99 ms", "CPU ms a request", "MB"]
     record = {**machine(), "rounds": rounds}
     lines = [f"# The cost of a request in harken and in LibreTranslate, {record['date']}", "",

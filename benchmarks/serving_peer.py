@@ -33,8 +33,8 @@ class Body(BaseModel):
 def translate(body: Body) -> dict[str, Any]:
     """The best translation of every text."""
     tokens = [SOURCE.pieces(SOURCE.encode(text)) for text in body.text]
-    found = TRANSLATOR.translate_batch(tokens, beam_size=5, max_batch_size=64)
-    return {"results": [" ".join(one.hypotheses[0]) for one in found]}
+    results = TRANSLATOR.translate_batch(tokens, beam_size=5, max_batch_size=64)
+    return {"results": [" ".join(result.hypotheses[0]) for result in results]}
 
 
 class Server(uvicorn.Server):

@@ -48,13 +48,13 @@ def summarise(rates: Sequence[float], steps: int, per_step: Sequence[float], ori
     Raises:
         NoSpeed: fewer than two rates, so that nothing is left once the warm-up is dropped.
     """
-    kept = drop_warmup(rates)
-    if not kept:
+    settled = drop_warmup(rates)
+    if not settled:
         raise NoSpeed(f"{origin} has {len(rates)} speed lines and at least 2 are needed; give it more --seconds.")
     return Speed(
-        tokens_per_second=round(statistics.median(kept), 1),
-        mean_tokens_per_second=round(statistics.harmonic_mean(kept), 1),
-        lines=len(kept),
+        tokens_per_second=round(statistics.median(settled), 1),
+        mean_tokens_per_second=round(statistics.harmonic_mean(settled), 1),
+        lines=len(settled),
         steps=steps,
         target_tokens_per_step=round(statistics.fmean(per_step), 1) if per_step else None,
     )

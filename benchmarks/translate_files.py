@@ -92,11 +92,11 @@ def main() -> None:
         write_lines(source, given.lines)
         runs: dict[int, list[Run]] = {workers: [] for workers in given.workers}
         for _ in range(given.rounds):
-            for workers, found in runs.items():
-                found.append(measure(given.model, source, given.lines, workers, options))
-        for workers, found in runs.items():
-            best = min(found, key=lambda run: run.seconds)
-            cells = [f"{min(run.first for run in found):.2f}", f"{given.lines / best.seconds:,.0f}"]
+            for workers, results in runs.items():
+                results.append(measure(given.model, source, given.lines, workers, options))
+        for workers, results in runs.items():
+            best = min(results, key=lambda run: run.seconds)
+            cells = [f"{min(run.first for run in results):.2f}", f"{given.lines / best.seconds:,.0f}"]
             cells += [f"{given.lines / best.cpu:,.0f}", *(f"{value:,.0f}" for value in best[3:])]
             print(f"| {workers} | {' | '.join(cells)} |", flush=True)
 

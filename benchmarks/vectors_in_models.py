@@ -111,8 +111,8 @@ def train_elmo(data: Path, out: Path) -> None:
     changes = [*ELMO, *ONE_CORE, "train.seed=1", f"data.train={part}"]
     model = harken.train("wiki-elmo", folder, overrides=changes, resume=folder.is_dir(), progress=False)
     valid = [str(line) for line in _job("elmo").examples(model, "valid")]
-    found = model.evaluate(valid)
-    keep(out, "vectors", "ELMo", {"seconds": time.process_time() - started, "valid perplexity": found["perplexity"]})
+    scores = model.evaluate(valid)
+    keep(out, "vectors", "ELMo", {"seconds": time.process_time() - started, "valid perplexity": scores["perplexity"]})
 
 
 def train_longer_elmo(data: Path, out: Path) -> None:
@@ -145,14 +145,14 @@ def changes(out: Path, row: str) -> list[str]:
     ['embeddings.words=out/CBOW', 'embeddings.tuned=false']
     """
     kind, *more = row.replace(", ", " + ").split(" + ")
-    found = [] if kind == "random" else [f"embeddings.words={out / kind}"]
+    overrides = [] if kind == "random" else [f"embeddings.words={out / kind}"]
     if "centred" in more:
-        found.append("embeddings.centred=true")
+        overrides.append("embeddings.centred=true")
     if "frozen" in more:
-        found.append("embeddings.tuned=false")
+        overrides.append("embeddings.tuned=false")
     if row.endswith("ELMo"):
-        found.append(f"embeddings.elmo={out / more[0].replace(' ', '-')}")
-    return found
+        overrides.append(f"embeddings.elmo={out / more[0].replace(' ', '-')}")
+    return overrides
 
 
 def a_third(data: Path, out: Path) -> Path:
@@ -162,7 +162,7 @@ def a_third(data: Path, out: Path) -> Path:
     part = out / "ewt-third.conll"
     if not part.exists():
         whole = read_tagged(data / "ud-english-ewt" / "en_ewt-ud-train.conllu.xz")
-        sentences = ["\n".join(f"{w}\t{t}" for w, t in zip(*one, strict=True)) for one in whole[::3]]
+        sentences = ["\n".join(f"{w}\t{t}" for w, t in zip(*sentence, strict=True)) for sentence in whole[::3]]
         part.write_text("\n\n".join(sentences) + "\n", encoding="utf-8")
     return part
 
@@ -172,19 +172,19 @@ def score(out: Path, kind: str, name: str, seed: int, recipe: str, overrides: Se
     import harken
 
     before = read(out).get(kind, {}).get(name, [])
-    if any(one["seed"] == seed for one in before):
+    if any(earlier["seed"] == seed for earlier in before):
         return
     folder = out / kind / f"{name.replace(' ', '-').replace(',', '')}-{seed}"
     started, chosen = time.process_time(), [*overrides, f"train.seed={seed}"]
     model = harken.train(recipe, folder, overrides=chosen, resume=folder.is_dir(), progress=False)
     seconds = time.process_time() - started
-    found = _job(model.recipe.task).evaluate(model, None, files, lambda done: None)
-    metric = next(metric for metric in found.metrics if metric.name == "accuracy")
-    made = {"seed": seed, "accuracy": metric.value, "low": metric.low, "high": metric.high, "seconds": seconds}
+    scores = _job(model.recipe.task).evaluate(model, None, files, lambda done: None)
+    metric = next(metric for metric in scores.metrics if metric.name == "accuracy")
+    row = {"seed": seed, "accuracy": metric.value, "low": metric.low, "high": metric.high, "seconds": seconds}
     inputs = model.model.reader.inputs
     if hasattr(inputs, "mix"):
-        made["layers"] = [round(one, 3) for one in inputs.mix.weights.tolist()]
-    keep(out, kind, name, [*before, made])
+        row["layers"] = [round(earlier, 3) for earlier in inputs.mix.weights.tolist()]
+    keep(out, kind, name, [*before, row])
 
 
 def _job(task: str) -> Any:
@@ -196,19 +196,19 @@ def _job(task: str) -> Any:
 def read(out: Path) -> dict[str, Any]:
     """What was measured so far."""
     path = out / "measured.json"
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return found
+    measured: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return measured
 
 
 def keep(out: Path, kind: str, name: str, values: Any) -> None:
     """Add to what was measured."""
-    found = read(out)
-    found.setdefault(kind, {})[name] = values
-    (out / "measured.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    measured = read(out)
+    measured.setdefault(kind, {})[name] = values
+    (out / "measured.json").write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
     print(kind, name, values, flush=True)
 
 
-def table(found: dict[str, Any]) -> str:
+def table(measured: dict[str, Any]) -> str:
     """Markdown: a row for each beginning that was measured.
 
     >>> rows = [{"accuracy": 0.81, "low": 0.78, "high": 0.84}, {"accuracy": 0.83, "low": 0.8, "high": 0.86}]
@@ -216,9 +216,9 @@ def table(found: dict[str, Any]) -> str:
     | random | 0.8200 (0.8100 to 0.8300; 2 seeds) | |
     """
     lines = ["| words begin as | SST-2 accuracy | EWT accuracy |", "| --- | --- | --- |"]
-    names = dict.fromkeys(name for kind in ("sst2", "ewt") for name in found.get(kind, {}))
+    names = dict.fromkeys(name for kind in ("sst2", "ewt") for name in measured.get(kind, {}))
     for name in names:
-        cells = [cell(found.get(kind, {}).get(name, [])) for kind in ("sst2", "ewt")]
+        cells = [cell(measured.get(kind, {}).get(name, [])) for kind in ("sst2", "ewt")]
         lines.append(f"| {name} |{cells[0]} |{cells[1]} |")
     return "\n".join(lines)
 

@@ -93,9 +93,9 @@ class Version:
             self.models[name] = harken.load(self.work / name, device="cpu")
         texts, options = sentences(SENTENCES[batch]), {"beam": beam, "attention": False}
 
-        def translate(some: list[str]) -> list[str]:
-            found = self.models[name].translate(some, **options, batch_sentences=batch)
-            return [translation.text for translation in found]
+        def translate(group: list[str]) -> list[str]:
+            translations = self.models[name].translate(group, **options, batch_sentences=batch)
+            return [translation.text for translation in translations]
 
         translate(texts[: min(batch, 8)])
         started = time.process_time()
@@ -188,7 +188,7 @@ def measure_serving(versions: dict[str, Checkout], work: Path, rounds: int, seco
     command += ["--timeout", "3600"]  # no request is refused on a busy machine
     rows = []
     with ExitStack() as stack:
-        servers = {key: stack.enter_context(server(command, one.environment)) for key, one in versions.items()}
+        servers = {key: stack.enter_context(server(command, version.environment)) for key, version in versions.items()}
         for (host, port, _), (count, connections) in product(servers.values(), LOADS):  # warm-up: kernels are compiled
             asyncio.run(saturate(host, port, bodies(texts, count), connections, 2))
         for count, connections in LOADS:
@@ -198,11 +198,11 @@ def measure_serving(versions: dict[str, Checkout], work: Path, rounds: int, seco
                 for key in sorted(servers, reverse=bool(number % 2)):
                     host, port, pid = servers[key]
                     before = cpu_seconds(children(pid))
-                    found = asyncio.run(saturate(host, port, bodies(texts, count), connections, seconds))
-                    answered = found["statuses"].get(200, 0)
-                    if answered < found["requests"]:
-                        print(f"{key}: {found['statuses']}", file=sys.stderr)
-                    rates[key].append(answered / found["wall"])
+                    result = asyncio.run(saturate(host, port, bodies(texts, count), connections, seconds))
+                    answered = result["statuses"].get(200, 0)
+                    if answered < result["requests"]:
+                        print(f"{key}: {result['statuses']}", file=sys.stderr)
+                    rates[key].append(answered / result["wall"])
                     cpu[key].append(1000 * (cpu_seconds(children(pid)) - before) / max(answered, 1))
             for what, values, better in (("requests/s", rates, max), ("CPU ms a request", cpu, min)):
                 middle = {key: statistics.median(values[key]) for key in servers}

@@ -105,17 +105,16 @@ def compare(options: argparse.Namespace, work: Path) -> dict[str, Any]:
                 out = str(work / f"{tool}-{method}")
                 words = [options.text, method, options.epochs, options.threads, rate, number + 1, out]
                 child = [sys.executable, __file__, "--child"] if tool == "harken" else [options.gensim, "-c", GENSIM]
-                found = run([*child, *map(str, words)])
-                speeds.setdefault((tool, method), []).append(found["words_per_second"])
-                print(
-                    f"round {number + 1}  {tool:7} {method:9} rate {rate}  {found['words_per_second']:>10,.0f} words/s"
-                )
+                results = run([*child, *map(str, words)])
+                speeds.setdefault((tool, method), []).append(results["words_per_second"])
+                speed = f"{results['words_per_second']:>10,.0f} words/s"
+                print(f"round {number + 1}  {tool:7} {method:9} rate {rate}  {speed}")
                 if options.tests:
                     scores.setdefault((tool, method), []).append(score(out, options.tests))
     rows = []
     for method, *rates in cases:
         ours, theirs = speeds["harken", method], speeds["gensim", method]
-        ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
+        ratios = [own / other for own, other in zip(ours, theirs, strict=True)]
         rows.append({"method": method, "rates": rates, "harken": ours, "gensim": theirs, "ratios": ratios})
         middle = {name: statistics.median(values) for name, values in (("harken", ours), ("gensim", theirs))}
         print(
@@ -123,13 +122,13 @@ def compare(options: argparse.Namespace, work: Path) -> dict[str, Any]:
             f"words/s, {statistics.median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f})"
         )
         for tool in ("harken", "gensim"):
-            found = scores.get((tool, method), [])
-            if found:
-                mean = {name: statistics.mean(one[name] or 0 for one in found) for name in TESTS}
-                rows[-1][f"{tool}_scores"] = found
+            results = scores.get((tool, method), [])
+            if results:
+                mean = {name: statistics.mean(own[name] or 0 for own in results) for name in TESTS}
+                rows[-1][f"{tool}_scores"] = results
                 print(f"  {tool:7} " + "  ".join(f"{name.split('.')[0]} {value:.4f}" for name, value in mean.items()))
-    said = {name: getattr(options, name) for name in ("rounds", "epochs", "threads")}
-    return {"text": Path(options.text).name, "options": said, "rows": rows}
+    settings = {name: getattr(options, name) for name in ("rounds", "epochs", "threads")}
+    return {"text": Path(options.text).name, "options": settings, "rows": rows}
 
 
 def main() -> None:

@@ -45,11 +45,11 @@ def main() -> None:
     rows: list[dict[str, Any]] = [wake(options.device)]
     print(rows[0], flush=True)
 
-    def measure(trained: Trained, settings: Settings, **said: Any) -> None:
+    def measure(trained: Trained, settings: Settings, **facts: Any) -> None:
         vectors, progress = trained.vectors(corpus, settings), trained.progress
         scores = score(vectors, options.tests) if options.tests else {}
         speed = {"seconds": round(progress.seconds, 2), "words_per_second": round(progress.words_per_second)}
-        rows.append({"method": settings.method, "seed": settings.seed, **said, **speed, **scores})
+        rows.append({"method": settings.method, "seed": settings.seed, **facts, **speed, **scores})
         rows[-1]["losses"] = [round(loss, 4) for loss in progress.losses]
         print(rows[-1], flush=True)
 
@@ -67,13 +67,13 @@ def main() -> None:
                         continue
                     measure(trained, settings, device=options.device, batch=batch, most=most)
     if options.record:
-        said = {
+        facts = {
             "text": options.text.name,
             "repeat": options.repeat,
             "words": corpus.words_read,
             "epochs": options.epochs,
         }
-        options.record.write_text(json.dumps(said | {"rows": rows}, indent=1) + "\n", encoding="utf-8")
+        options.record.write_text(json.dumps(facts | {"rows": rows}, indent=1) + "\n", encoding="utf-8")
 
 
 def wake(device: str) -> dict[str, Any]:

@@ -43,20 +43,20 @@ def words_and_layers(
         UserError: the model gives no contextual vectors.
     """
     if hasattr(model, "vectors_of_all"):
-        made = model.vectors_of_all(sentences, progress)
-        return [(model.words(sentence), layers) for sentence, layers in zip(sentences, made, strict=True)]
+        by_sentence = model.vectors_of_all(sentences, progress)
+        return [(model.words(sentence), layers) for sentence, layers in zip(sentences, by_sentence, strict=True)]
     if not hasattr(model, "states"):
         raise UserError(
             f"a model with the task {model.recipe.task!r} gives no contextual word vectors; use one with the "
             "task elmo or language"
         )
-    found = []
+    results = []
     for sentence in sentences:
         words = sentence.split()
-        found.append((words, word_states(model, words)))
+        results.append((words, word_states(model, words)))
         if progress:
             progress(1)
-    return found
+    return results
 
 
 def word_states(model: Any, words: Sequence[str]) -> np.ndarray:
@@ -95,17 +95,17 @@ def occurrences(
     Raises:
         UserError: there is no such layer.
     """
-    found = []
+    results = []
     read = words_and_layers(model, sentences, progress)
     for sentence, (words, layers) in zip(sentences, read, strict=True):
         if layer is not None and not 0 <= layer < len(layers):
             raise UserError(f"--layer is {layer}, but the model has layers 0 to {len(layers) - 1}")
         vectors = mixed(layers, weights) if layer is None else layers[layer]
-        found += [Occurrence(word, at, sentence, vectors[at]) for at, word in enumerate(words)]
-    return found
+        results += [Occurrence(word, at, sentence, vectors[at]) for at, word in enumerate(words)]
+    return results
 
 
-def of_word(found: Sequence[Occurrence], word: str, sentences: Sequence[str]) -> list[Occurrence]:
+def of_word(among: Sequence[Occurrence], word: str, sentences: Sequence[str]) -> list[Occurrence]:
     """The first occurrence of a word in each sentence.
 
     Raises:
@@ -113,7 +113,11 @@ def of_word(found: Sequence[Occurrence], word: str, sentences: Sequence[str]) ->
     """
     chosen = []
     for sentence in sentences:
-        here = [one for one in found if one.sentence == sentence and one.word.lower() == word.lower()]
+        here = [
+            occurrence
+            for occurrence in among
+            if occurrence.sentence == sentence and occurrence.word.lower() == word.lower()
+        ]
         if not here:
             raise UserError(f'"{word}" is no word of "{sentence}"; give --word one of its words')
         chosen.append(here[0])
@@ -122,10 +126,11 @@ def of_word(found: Sequence[Occurrence], word: str, sentences: Sequence[str]) ->
 
 def cosines(queries: Sequence[Occurrence], others: Sequence[Occurrence]) -> np.ndarray:
     """Cosines (Q, N) of every query with every other occurrence."""
-    found: np.ndarray = (
-        unit(np.stack([one.vector for one in queries])) @ unit(np.stack([one.vector for one in others])).T
+    products: np.ndarray = (
+        unit(np.stack([occurrence.vector for occurrence in queries]))
+        @ unit(np.stack([occurrence.vector for occurrence in others])).T
     )
-    return found
+    return products
 
 
 def nearest(query: Occurrence, among: Sequence[Occurrence], count: int = 10) -> list[tuple[Occurrence, float]]:

@@ -159,11 +159,11 @@ def _write_numbers(
         words = 0
         for path in paths:
             for line in read_lines(path, MAX_LINE_BYTES):
-                found = split(line)
-                for start in range(0, len(found), MAX_SENTENCE):
-                    pending.extend(map(number_of, found[start : start + MAX_SENTENCE]))
+                tokens = split(line)
+                for start in range(0, len(tokens), MAX_SENTENCE):
+                    pending.extend(map(number_of, tokens[start : start + MAX_SENTENCE]))
                     pending.append(END)
-                words += len(found)
+                words += len(tokens)
                 if len(pending) > 200_000:
                     sink.write(np.array(pending, dtype=np.int32).tobytes())
                     progress(words)

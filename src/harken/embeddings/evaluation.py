@@ -41,10 +41,10 @@ class Result:
 
 def spearman(first: ArrayLike, second: ArrayLike) -> float:
     """Spearman's rank correlation; NaN where one side is constant."""
-    one, two = _ranks(np.asarray(first, dtype=float)), _ranks(np.asarray(second, dtype=float))
-    one, two = one - one.mean(), two - two.mean()
-    scale = np.sqrt((one**2).sum() * (two**2).sum())
-    return float((one * two).sum() / scale) if scale else float("nan")
+    left, right = _ranks(np.asarray(first, dtype=float)), _ranks(np.asarray(second, dtype=float))
+    left, right = left - left.mean(), right - right.mean()
+    scale = np.sqrt((left**2).sum() * (right**2).sum())
+    return float((left * right).sum() / scale) if scale else float("nan")
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -126,11 +126,11 @@ def _right(vectors: WordVectors, questions: NDArray[np.int64]) -> int:
     right = 0
     words = vectors.words
     for start in range(0, len(questions), BATCH):
-        some = questions[start : start + BATCH]
-        queries = np.stack([vectors.analogy_query(*(words[number] for number in four[:3])) for four in some])
+        batch = questions[start : start + BATCH]
+        queries = np.stack([vectors.analogy_query(*(words[number] for number in four[:3])) for four in batch])
         scores = vectors.scores(queries)
-        np.put_along_axis(scores, some[:, :3], -np.inf, axis=1)
-        right += int((scores.argmax(1) == some[:, 3]).sum())
+        np.put_along_axis(scores, batch[:, :3], -np.inf, axis=1)
+        right += int((scores.argmax(1) == batch[:, 3]).sum())
     return right
 
 

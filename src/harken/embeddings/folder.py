@@ -49,8 +49,8 @@ def save_folder(vectors: WordVectors, folder: Path) -> None:
         _write_array(folder / "ngrams.npy", vectors.ngrams)
         part = vectors.subwords
         card["subwords"] = {"shortest": part.shortest, "longest": part.longest, "buckets": part.buckets}
-    made = {key: value for key, value in vectors.card.items() if key not in ("kind", "words", "width", "subwords")}
-    atomic_write(folder / CARD, json.dumps(card | made, indent=2, ensure_ascii=False) + "\n")
+    record = {key: value for key, value in vectors.card.items() if key not in ("kind", "words", "width", "subwords")}
+    atomic_write(folder / CARD, json.dumps(card | record, indent=2, ensure_ascii=False) + "\n")
 
 
 def load_folder(folder: Path) -> WordVectors:
@@ -123,8 +123,8 @@ def _map_array(path: Path) -> NDArray[Any]:
     except (OSError, ValueError, EOFError) as error:
         names = sorted(entry.name for entry in path.parent.iterdir())
         near = difflib.get_close_matches(path.name, names, n=1)
-        found = "is missing" if path.name not in near else f"cannot be mapped ({error})"
-        raise UserError(f"{path} {found}: copy or save the vectors again.") from error
+        problem = "is missing" if path.name not in near else f"cannot be mapped ({error})"
+        raise UserError(f"{path} {problem}: copy or save the vectors again.") from error
 
 
 def _write_array(path: Path, array: NDArray[Any]) -> None:

@@ -105,9 +105,9 @@ def _guess(stream: BinaryIO, header: tuple[int, int] | None) -> str:
     """Text if the line after the header is a word followed by numbers."""
     if header is None:
         return "glove"
-    place = stream.tell()
+    position = stream.tell()
     line = stream.readline(header[1] * 40 + 1000)
-    stream.seek(place)
+    stream.seek(position)
     try:
         parts = line.decode("utf-8").split()
         [float(part) for part in parts[1:3]]
@@ -148,16 +148,16 @@ def _read_text(
     return words, np.stack(rows) if rows else np.zeros((0, width or 0), dtype=np.float32)
 
 
-def _from_the_right(place: str, line: str, width: int) -> tuple[str, NDArray[np.float32]]:
+def _from_the_right(where: str, line: str, width: int) -> tuple[str, NDArray[np.float32]]:
     """The last `width` numbers, for words that have blanks in them."""
     word, *numbers = line.rsplit(" ", width)
     row = _numbers(" ".join(numbers))
-    found = _numbers(line.partition(" ")[2])
-    if (found is not None and len(found) != width) or len(numbers) != width:
-        count = len(found) if found is not None else len(line.split(" ")) - 1
-        raise UserError(f"{place} has {count} numbers where {width} are wanted: fix or drop that line.")
+    whole = _numbers(line.partition(" ")[2])
+    if (whole is not None and len(whole) != width) or len(numbers) != width:
+        count = len(whole) if whole is not None else len(line.split(" ")) - 1
+        raise UserError(f"{where} has {count} numbers where {width} are wanted: fix or drop that line.")
     if row is None:
-        raise UserError(f"{place} has something among its numbers that is none: fix or drop that line.")
+        raise UserError(f"{where} has something among its numbers that is none: fix or drop that line.")
     return word, row
 
 
@@ -205,12 +205,12 @@ def _read_binary(path: Path, stream: BinaryIO, size: int, width: int) -> tuple[l
     words: list[str] = []
     rows: list[NDArray[np.float32]] = []
     length = 4 * width
-    buffer, place = b"", 0
+    buffer, position = b"", 0
     for number in range(1, size + 1):
         while True:
-            while buffer[place : place + 1] == b"\n":
-                place += 1
-            blank = buffer.find(b" ", place)
+            while buffer[position : position + 1] == b"\n":
+                position += 1
+            blank = buffer.find(b" ", position)
             if blank >= 0 and len(buffer) >= blank + 1 + length:
                 break
             more = stream.read(BLOCK)
@@ -218,17 +218,17 @@ def _read_binary(path: Path, stream: BinaryIO, size: int, width: int) -> tuple[l
                 raise UserError(
                     f"{path} ends inside word {number:,} of {size:,} (so says line 1): copy or download it again."
                 )
-            buffer, place = buffer[place:] + more, 0
-        if blank - place > LONGEST_WORD:
-            raise UserError(f"{path}: word {number:,} is {blank - place:,} bytes long: is this a file of word2vec?")
+            buffer, position = buffer[position:] + more, 0
+        if blank - position > LONGEST_WORD:
+            raise UserError(f"{path}: word {number:,} is {blank - position:,} bytes long: is this a file of word2vec?")
         try:
-            words.append(buffer[place:blank].decode("utf-8"))
+            words.append(buffer[position:blank].decode("utf-8"))
         except UnicodeDecodeError as error:
             raise UserError(
                 f"{path}: word {number:,} of {size:,} is not valid UTF-8: is the file damaged, or its first line wrong?"
             ) from error
         rows.append(np.frombuffer(buffer, dtype="<f4", count=width, offset=blank + 1))
-        place = blank + 1 + length
+        position = blank + 1 + length
     matrix = np.stack(rows).astype(np.float32) if rows else np.zeros((0, width), dtype=np.float32)
     return words, matrix
 

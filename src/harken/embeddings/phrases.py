@@ -27,9 +27,9 @@ def pair_counts(stream: NDArray[np.int32], size: int) -> tuple[NDArray[np.int64]
     """Every pair of neighbours as a x size + b, sorted, and how often it occurs."""
     pairs, counts = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     for start in range(0, len(stream), CHUNK):
-        found, times = np.unique(_pairs(stream[start : start + CHUNK + 1], size), return_counts=True)
-        found, times = found[found >= 0], times[len(found) - np.count_nonzero(found >= 0) :]
-        pairs, rows = np.unique(np.concatenate([pairs, found]), return_inverse=True)
+        codes, times = np.unique(_pairs(stream[start : start + CHUNK + 1], size), return_counts=True)
+        codes, times = codes[codes >= 0], times[len(codes) - np.count_nonzero(codes >= 0) :]
+        pairs, rows = np.unique(np.concatenate([pairs, codes]), return_inverse=True)
         counts = np.bincount(rows, np.concatenate([counts, times]), len(pairs)).astype(np.int64)
     return pairs, counts
 

@@ -186,9 +186,9 @@ class OneHot(WordVectors):
         if number is None:
             super().vector(word)  # raises with suggestions
             raise UserError(f'"{word}" is not known.')
-        one = np.zeros(len(self), dtype=np.float32)
-        one[number] = 1
-        return one
+        vector = np.zeros(len(self), dtype=np.float32)
+        vector[number] = 1
+        return vector
 
     def scores(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
         """Cosines of queries (Q, V) with every word: the queries themselves, of unit length."""

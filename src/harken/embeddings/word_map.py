@@ -61,20 +61,20 @@ class WordMap:
             raise UserError(f"A map of {len(shown):,} words cannot be drawn: give from 2 to {MOST:,}.")
         points = np.stack([vectors.vector(word) for word in shown])
         flat = unit(points)
-        made = {"pca": lambda: pca(flat, 2), "tsne": lambda: tsne(_narrow(flat), perplexity)}
-        unknown = [method for method in methods if method not in made]
+        projections = {"pca": lambda: pca(flat, 2), "tsne": lambda: tsne(_narrow(flat), perplexity)}
+        unknown = [method for method in methods if method not in projections]
         if unknown:
             raise UserError(f'The map "{unknown[0]}" is unknown: use {" or ".join(METHODS)}.')
-        places = {method: _fit(made[method]()) for method in methods}
-        return cls(shown, places, kmeans(points, clusters), _nearest(vectors, shown, points), title)
+        points_of = {method: _fit(projections[method]()) for method in methods}
+        return cls(shown, points_of, kmeans(points, clusters), _nearest(vectors, shown, points), title)
 
     def page(self) -> str:
         """A whole HTML document, complete in itself."""
         data = {
             "words": self.words,
             "groups": self.groups.tolist(),
-            "places": {method: np.round(places, 4).tolist() for method, places in self.places.items()},
-            "near": [[[word, round(score, 3)] for word, score in some] for some in self.near],
+            "places": {method: np.round(points, 4).tolist() for method, points in self.places.items()},
+            "near": [[[word, round(score, 3)] for word, score in neighbours] for neighbours in self.near],
         }
         safe = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
         frame = resources.files("harken.embeddings").joinpath("map_page.html").read_text(encoding="utf-8")
@@ -85,14 +85,14 @@ def _narrow(points: NDArray[np.float32]) -> NDArray[np.float64]:
     return pca(points, min(BEFORE_TSNE, points.shape[1]))
 
 
-def _fit(places: NDArray[np.float64]) -> NDArray[np.float64]:
+def _fit(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Moved and scaled into -1 to 1, the same across and down."""
-    low, high = places.min(0), places.max(0)
-    return (places - (low + high) / 2) / max(float((high - low).max()) / 2, 1e-12)
+    low, high = points.min(0), points.max(0)
+    return (points - (low + high) / 2) / max(float((high - low).max()) / 2, 1e-12)
 
 
 def _nearest(vectors: WordVectors, shown: list[str], points: NDArray[np.float32]) -> list[list[tuple[str, float]]]:
-    found = []
+    neighbours = []
     for start in range(0, len(shown), 256):
         scores = vectors.scores(points[start : start + 256])
         for word, row in zip(shown[start : start + 256], scores, strict=True):
@@ -101,5 +101,9 @@ def _nearest(vectors: WordVectors, shown: list[str], points: NDArray[np.float32]
                 row[number] = -np.inf
             count = min(NEAR, len(row) - (number is not None))
             best: list[int] = np.argpartition(-row, count - 1)[:count].tolist() if count else []
-            found.append(sorted(((vectors.words[one], float(row[one])) for one in best), key=lambda pair: -pair[1]))
-    return found
+            neighbours.append(
+                sorted(
+                    ((vectors.words[index], float(row[index])) for index in best), key=lambda pair: -pair[1]
+                )
+            )
+    return neighbours

@@ -102,7 +102,9 @@ def exact_match(outputs: Sequence[str], references: Sequence[str]) -> Interval:
         UserError: no lines, or not one reference for every output.
     """
     check_lines(outputs, references)
-    return bootstrap([100.0 * (one.split() == other.split()) for one, other in zip(outputs, references, strict=True)])
+    return bootstrap(
+        [100.0 * (output.split() == other.split()) for output, other in zip(outputs, references, strict=True)]
+    )
 
 
 def bleu_statistics(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:

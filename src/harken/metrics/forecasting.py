@@ -94,12 +94,12 @@ def exponential_smoothing(
         whole = None if refit else model(values, **form).smooth(best)
         for origin in origins:
             if whole is None:
-                found = model(values[:origin], **form).fit(disp=False).forecast(steps)
+                forecast = model(values[:origin], **form).fit(disp=False).forecast(steps)
             elif origin < len(values):
-                found = whole.predict(start=origin, end=origin + steps - 1, dynamic=0)
+                forecast = whole.predict(start=origin, end=origin + steps - 1, dynamic=0)
             else:
-                found = whole.forecast(steps)
-            rows.append(np.asarray(found, dtype=np.float64))
+                forecast = whole.forecast(steps)
+            rows.append(np.asarray(forecast, dtype=np.float64))
             progress(1)
     return np.stack(rows), _name(form)
 
@@ -121,17 +121,17 @@ def _ets_model() -> Any:
 
 
 def _choose_form(model: Any, values: np.ndarray, season: int) -> tuple[dict[str, Any], Any]:
-    found: list[tuple[float, int, dict[str, Any], Any]] = []
+    fits: list[tuple[float, int, dict[str, Any], Any]] = []
     for number, form in enumerate(_forms(values, season)):
         try:
             fit = model(values, **form).fit(disp=False)
         except (ValueError, np.linalg.LinAlgError):  # too few values for so many parameters
             continue
         if np.isfinite(fit.aicc):
-            found.append((float(fit.aicc), number, form, fit.params))
-    if not found:
+            fits.append((float(fit.aicc), number, form, fit.params))
+    if not fits:
         raise UserError(f"no exponential smoothing can be fitted to {len(values)} values; give a longer series")
-    return min(found)[2:]
+    return min(fits)[2:]
 
 
 def _forms(values: np.ndarray, season: int) -> Iterator[dict[str, Any]]:

@@ -82,9 +82,9 @@ def learn_table(
     return table
 
 
-def align(training: Texts, wanted: Texts, iterations: int = 6, tension: float = TENSION) -> list[list[Link]]:
+def align(training: Texts, pairs: Texts, iterations: int = 6, tension: float = TENSION) -> list[list[Link]]:
     """Links (source word, target word) of every wanted pair; the wanted pairs are learned from as well."""
-    texts = [*training, *wanted]
+    texts = [*training, *pairs]
     sources, targets = ([pair[side].split() for pair in texts] for side in (0, 1))
     source_ids, target_ids = _numbered(sources, first=1), _numbered(targets, first=0)  # 0 is the empty word
     table = learn_table(source_ids, target_ids, iterations, tension)
@@ -136,10 +136,10 @@ def _shares(weights: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 
 def _links(posterior: np.ndarray, sources: list[np.ndarray], targets: list[np.ndarray]) -> list[list[Link]]:
-    found, start = [], 0
+    links, start = [], 0
     for source, target in zip(sources, targets, strict=True):
         size = (len(source) + 1) * len(target)
         best = posterior[start : start + size].reshape(len(target), -1).argmax(1) if len(target) else []
-        found.append([(int(i) - 1, j) for j, i in enumerate(best) if i > 0])
+        links.append([(int(i) - 1, j) for j, i in enumerate(best) if i > 0])
         start += size
-    return found
+    return links

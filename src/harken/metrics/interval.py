@@ -42,6 +42,6 @@ def resampled(count: int, score: Callable[[np.ndarray], float], samples: int = S
     if count == 0:
         return Interval(float("nan"), float("nan"), float("nan"))
     random = np.random.default_rng(seed)
-    found: Sequence[float] = [score(random.integers(0, count, count)) for _ in range(samples)]
-    low, high = np.nanquantile(found, (0.025, 0.975))
+    scores: Sequence[float] = [score(random.integers(0, count, count)) for _ in range(samples)]
+    low, high = np.nanquantile(scores, (0.025, 0.975))
     return Interval(float(score(np.arange(count))), float(low), float(high))

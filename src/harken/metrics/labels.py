@@ -72,7 +72,7 @@ class Counts(NamedTuple):
     gold: int = 0
 
     def __add__(self, other: tuple[int, ...]) -> Counts:  # type: ignore[override]
-        return Counts(*(one + more for one, more in zip(self, other, strict=True)))
+        return Counts(*(own + more for own, more in zip(self, other, strict=True)))
 
     @property
     def precision(self) -> float:
@@ -98,16 +98,16 @@ def is_bio(tags: Iterable[str]) -> bool:
 
 def spans(tags: Sequence[str]) -> list[Span]:
     """The entities of one sentence, in order."""
-    found: list[Span] = []
+    result: list[Span] = []
     kind, first = "", 0
     for index, tag in enumerate([*tags, "O"]):
         prefix, _, name = tag.partition("-")
         if kind and (prefix != "I" or name != kind):
-            found.append((kind, first, index))
+            result.append((kind, first, index))
             kind = ""
         if prefix != "O" and not kind:
             kind, first = name, index
-    return found
+    return result
 
 
 def sentence_counts(gold: Sequence[str], predicted: Sequence[str]) -> Counts:

@@ -37,25 +37,25 @@ def look_at_nouns(
     """One entry for every noun of the caption; maps (T, rows, columns)."""
     rows, columns = maps.shape[1:]
     x, y = (np.arange(columns) + 0.5) / columns, (np.arange(rows) + 0.5) / rows
-    found = []
-    for place, word in enumerate(words):
+    looks = []
+    for index, word in enumerate(words):
         if word not in nouns:
             continue
-        named = [region for region in regions if _ends_with(words[: place + 1], region.phrase.split())]
-        weights = maps[place] / max(float(maps[place].sum()), 1e-12)
+        named = [region for region in regions if _ends_with(words[: index + 1], region.phrase.split())]
+        weights = maps[index] / max(float(maps[index].sum()), 1e-12)
         row, column = np.unravel_index(int(weights.argmax()), weights.shape)
         middle = float((weights.sum(0) * x).sum()), float((weights.sum(1) * y).sum())
         inside = [np.mean([[region.holds(a, b) for a in x] for b in y]) for region in named]
-        found.append(
+        looks.append(
             Look(
-                place,
+                index,
                 bool(named),
                 any(region.holds(float(x[column]), float(y[row])) for region in named),
                 any(region.holds(*middle) for region in named),
                 float(max(inside, default=0.0)),
             )
         )
-    return found
+    return looks
 
 
 def _ends_with(words: Sequence[str], phrase: Sequence[str]) -> bool:

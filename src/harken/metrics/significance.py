@@ -146,9 +146,9 @@ def _resample(draws: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Sum the counts of the lines of every draw: (samples, lines) and (lines, counts) -> (samples, counts)."""
     totals = np.empty((len(draws), counts.shape[1]))
     for start in range(0, len(draws), DRAWS_AT_ONCE):
-        some = draws[start : start + DRAWS_AT_ONCE]
-        times = np.stack([np.bincount(draw, minlength=len(counts)) for draw in some])  # how often each line was drawn
-        totals[start : start + len(some)] = times.astype(np.float64) @ counts
+        chunk = draws[start : start + DRAWS_AT_ONCE]
+        times = np.stack([np.bincount(draw, minlength=len(counts)) for draw in chunk])  # how often each line was drawn
+        totals[start : start + len(chunk)] = times.astype(np.float64) @ counts
     return totals
 
 

@@ -62,7 +62,7 @@ def scan_rows(
     sums = np.zeros(size, np.float32)
     touched = np.empty(size, np.int64)
     for word in range(block * side, min(size, (block + 1) * side)):
-        found = 0
+        neighbours = 0
         for number in range(starts[word], starts[word + 1]):
             here = positions[number]
             for step in (-1, 1):
@@ -73,10 +73,10 @@ def scan_rows(
                         break
                     other = stream[position]
                     if sums[other] == 0:
-                        touched[found] = other
-                        found += 1
+                        touched[neighbours] = other
+                        neighbours += 1
                     sums[other] += np.float32(1) / np.float32(distance)
-        for number in range(found):
+        for number in range(neighbours):
             other = touched[number]
             tile = block * blocks + other // side
             if len(rows) > 0:

@@ -34,29 +34,29 @@ def subsample(ids: Tensor, keep: Tensor, generator: torch.Generator) -> Tensor:
     return ids[(ids < 0) | (drawn < keep[ids.clamp(min=0)])]
 
 
-def windows(kept: Tensor, start: int, stop: int, window: int, reach: Tensor) -> tuple[Tensor, Tensor]:
+def windows(sampled: Tensor, start: int, stop: int, window: int, reach: Tensor) -> tuple[Tensor, Tensor]:
     """The neighbours (B, 2 window) of the words at start to stop, and a mask of those that exist (1 or 0).
 
     Args:
         kept: all words, (M,), -1 between sentences.
         reach: (M,), drawn from 1 to `window` for each.
     """
-    here = torch.arange(start, stop, device=kept.device)
-    offsets = torch.arange(-window, window, device=kept.device)
+    here = torch.arange(start, stop, device=sampled.device)
+    offsets = torch.arange(-window, window, device=sampled.device)
     offsets = offsets + (offsets >= 0)  # no word is its own neighbour
     positions = here[:, None] + offsets  # (B, 2 window)
-    inside = (positions >= 0) & (positions < len(kept)) & (offsets.abs() <= reach[start:stop, None])
-    positions = positions.clamp(0, len(kept) - 1)
-    low, high = max(0, start - window), min(len(kept), stop + window)
-    sentence = (kept[low:high] < 0).cumsum(0)  # a sentence end belongs to the sentence after it
-    around = kept[positions]
+    inside = (positions >= 0) & (positions < len(sampled)) & (offsets.abs() <= reach[start:stop, None])
+    positions = positions.clamp(0, len(sampled) - 1)
+    low, high = max(0, start - window), min(len(sampled), stop + window)
+    sentence = (sampled[low:high] < 0).cumsum(0)  # a sentence end belongs to the sentence after it
+    around = sampled[positions]
     same = sentence[positions.clamp(low, high - 1) - low] == sentence[here - low][:, None]
-    known = inside & same & (around >= 0) & (kept[start:stop, None] >= 0)
+    known = inside & same & (around >= 0) & (sampled[start:stop, None] >= 0)
     return around.clamp(min=0), known.float()
 
 
 def negative_samples(
-    words: Tensor, wanted: int, height: Tensor, other: Tensor, generator: torch.Generator
+    words: Tensor, count: int, height: Tensor, other: Tensor, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Output rows (B, 1 + wanted), the word's own first, and a mask of those that count.
 
@@ -64,7 +64,7 @@ def negative_samples(
     """
 
     def draw() -> Tensor:
-        shape = (len(words), wanted)
+        shape = (len(words), count)
         position = torch.rand(shape, generator=generator, device=words.device, dtype=torch.float64) * len(height)
         column = position.long().clamp(max=len(height) - 1)
         return torch.where(position - column < height[column], column, other[column])

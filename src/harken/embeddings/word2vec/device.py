@@ -41,15 +41,15 @@ def choose_device(corpus: Corpus, settings: Settings) -> str:
     """
     if settings.device == "cpu":
         return "cpu"
-    asked = settings.device != "auto"
+    explicit = settings.device != "auto"
     on_cpu = settings.hierarchical or settings.subwords or settings.threads is not None
-    if not asked and (on_cpu or corpus.words_read * settings.epochs < GPU_WORDS):
+    if not explicit and (on_cpu or corpus.words_read * settings.epochs < GPU_WORDS):
         return "cpu"
     import torch
 
-    if asked and settings.device.split(":")[0] == "cuda" and not torch.cuda.is_available():
+    if explicit and settings.device.split(":")[0] == "cuda" and not torch.cuda.is_available():
         raise UserError(f"device is {settings.device}, but torch sees no GPU: leave it out, or use cpu.")
-    return settings.device if asked else "cuda" if torch.cuda.is_available() else "cpu"
+    return settings.device if explicit else "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @dataclass

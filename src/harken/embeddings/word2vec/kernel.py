@@ -23,47 +23,47 @@ UNIT = 2.0**-53
 
 
 @inlined
-def subsample(ids: Any, keep: Any, state: Any, kept: Any) -> Any:
+def subsample(ids: Any, keep: Any, state: Any, sampled: Any) -> Any:
     """The words that are kept, and the sentence ends; returns their number and the generator's state."""
     count = 0
-    for place in range(len(ids)):
-        word = ids[place]
+    for position in range(len(ids)):
+        word = ids[position]
         if word >= 0 and keep[word] < 1.0:
             state = state * MULTIPLIER + INCREMENT
             if np.float64(state >> SHIFT) * UNIT >= keep[word]:
                 continue
-        kept[count] = word
+        sampled[count] = word
         count += 1
     return count, state
 
 
 @inlined
-def neighbors(kept: Any, count: Any, place: Any, reach: Any, around: Any) -> Any:
+def neighbors(sampled: Any, count: Any, position: Any, reach: Any, around: Any) -> Any:
     """The words within reach in the same sentence, left to right; returns their number."""
-    first = place
-    while first > 0 and place - first < reach and kept[first - 1] >= 0:
+    first = position
+    while first > 0 and position - first < reach and sampled[first - 1] >= 0:
         first -= 1
-    found = 0
-    for other in range(first, min(place + reach + 1, count)):
-        if other == place:
+    total = 0
+    for other in range(first, min(position + reach + 1, count)):
+        if other == position:
             continue
-        if kept[other] < 0:
+        if sampled[other] < 0:
             break
-        around[found] = kept[other]
-        found += 1
-    return found
+        around[total] = sampled[other]
+        total += 1
+    return total
 
 
 @inlined
-def draw_negatives(word: Any, height: Any, other: Any, wanted: Any, state: Any, rows: Any) -> Any:
+def draw_negatives(word: Any, height: Any, other: Any, negatives: Any, state: Any, rows: Any) -> Any:
     """Draw `wanted` words other than the word itself into rows[1:]."""
     size = np.float64(len(height))
-    for j in range(1, wanted + 1):
+    for j in range(1, negatives + 1):
         while True:
             state = state * MULTIPLIER + INCREMENT
-            place = np.float64(state >> SHIFT) * UNIT * size
-            column = np.int64(place)
-            chosen = column if place - np.float64(column) < height[column] else np.int64(other[column])
+            draw = np.float64(state >> SHIFT) * UNIT * size
+            column = np.int64(draw)
+            chosen = column if draw - np.float64(column) < height[column] else np.int64(other[column])
             if chosen != word:
                 break
         rows[j] = chosen
@@ -71,40 +71,40 @@ def draw_negatives(word: Any, height: Any, other: Any, wanted: Any, state: Any, 
 
 
 @inlined
-def add_row(source: Any, row: Any, target: Any, place: Any) -> None:
+def add_row(source: Any, row: Any, target: Any, target_row: Any) -> None:
     """target[place] += source[row]."""
     for d in range(source.shape[1]):
-        target[place, d] += source[row, d]
+        target[target_row, d] += source[row, d]
 
 
 @inlined
-def add_bag(inputs: Any, starts: Any, bags: Any, word: Any, hidden: Any, place: Any) -> Any:
+def add_bag(inputs: Any, starts: Any, bags: Any, word: Any, hidden: Any, target_row: Any) -> Any:
     """Add the rows of a word (its own and those of its n-grams) to a hidden vector; returns their number."""
     if len(starts) == 0:
-        add_row(inputs, word, hidden, place)
+        add_row(inputs, word, hidden, target_row)
         return 1
     for number in range(starts[word], starts[word + 1]):
-        add_row(inputs, bags[number], hidden, place)
+        add_row(inputs, bags[number], hidden, target_row)
     return starts[word + 1] - starts[word]
 
 
 @inlined
-def update_bag(inputs: Any, starts: Any, bags: Any, word: Any, change: Any, place: Any) -> None:
+def update_bag(inputs: Any, starts: Any, bags: Any, word: Any, change: Any, source_row: Any) -> None:
     """Add the update to every row of a word."""
     if len(starts) == 0:
-        add_row(change, place, inputs, word)
+        add_row(change, source_row, inputs, word)
         return
     for number in range(starts[word], starts[word + 1]):
-        add_row(change, place, inputs, bags[number])
+        add_row(change, source_row, inputs, bags[number])
 
 
 @inlined
-def divide(hidden: Any, place: Any, number: Any) -> None:
+def divide(hidden: Any, row: Any, number: Any) -> None:
     """Turn the sum into the mean."""
     if number > 1:
         share = np.float32(1) / np.float32(number)
         for d in range(hidden.shape[1]):
-            hidden[place, d] *= share
+            hidden[row, d] *= share
 
 
 @compiled
@@ -134,7 +134,7 @@ def train_span(
     longest = negatives + 1
     for word in range(len(tree_starts) - 1):
         longest = max(longest, tree_starts[word + 1] - tree_starts[word])
-    kept = np.empty(len(ids), np.int64)
+    sampled = np.empty(len(ids), np.int64)
     around = np.empty(2 * window, np.int64)
     hidden = np.empty((2 * window, width), np.float32)
     change = np.empty((2 * window, width), np.float32)
@@ -143,15 +143,15 @@ def train_span(
     signs = np.full(longest, np.float32(-1))
     signs[0] = 1
     loss, predictions = 0.0, 0
-    count, state = subsample(ids, keep, state, kept)
-    for place in range(count):
-        word = kept[place]
+    count, state = subsample(ids, keep, state, sampled)
+    for position in range(count):
+        word = sampled[position]
         if word < 0:
             continue
         state = state * MULTIPLIER + INCREMENT
         reach = 1 + np.int64(np.float64(state >> SHIFT) * UNIT * np.float64(window))
-        found = neighbors(kept, count, place, reach, around)
-        if found == 0:
+        neighbours = neighbors(sampled, count, position, reach, around)
+        if neighbours == 0:
             continue
         if len(tree_starts) == 0:
             answers = negatives + 1
@@ -163,20 +163,20 @@ def train_span(
                 node = tree_starts[word] + j
                 rows[j] = tree_nodes[node]
                 signs[j] = np.float32(2) * tree_labels[node] - np.float32(1)
-        vectors = 1 if is_cbow else found
+        vectors = 1 if is_cbow else neighbours
         for i in range(vectors):
             for d in range(width):
                 hidden[i, d] = zero
         if is_cbow:
             total = 0
-            for i in range(found):
+            for i in range(neighbours):
                 total += add_bag(inputs, bag_starts, bags, around[i], hidden, 0)
             divide(hidden, 0, total)
         else:
-            for i in range(found):
+            for i in range(neighbours):
                 divide(hidden, i, add_bag(inputs, bag_starts, bags, around[i], hidden, i))
         loss -= step(hidden, vectors, outputs, rows, signs, answers, rate, change, parts)
-        for i in range(found):
+        for i in range(neighbours):
             update_bag(inputs, bag_starts, bags, around[i], change, 0 if is_cbow else i)
         predictions += vectors
     return loss, predictions

@@ -72,7 +72,7 @@ def score(hidden: Any, count: Any, outputs: Any, rows: Any, answers: Any, scores
 @inlined
 def errors(scores: Any, count: Any, signs: Any, answers: Any, rate: Any) -> Any:
     """Replace the scores by g in place; returns the sum of log sigmoid(±x)."""
-    one = np.float32(1)
+    unit = np.float32(1)
     product, logarithm = 1.0, 0.0
     size = count * answers
     for i in range(count):
@@ -87,7 +87,7 @@ def errors(scores: Any, count: Any, signs: Any, answers: Any, rate: Any) -> Any:
             product = 1.0
     for i in range(count):
         for j in range(answers):
-            scores[i * answers + j] = (one - scores[i * answers + j]) * signs[j] * rate
+            scores[i * answers + j] = (unit - scores[i * answers + j]) * signs[j] * rate
     return logarithm + math.log(product)
 
 

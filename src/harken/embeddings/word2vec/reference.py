@@ -61,12 +61,12 @@ def windows(
     ids: Sequence[int], keep: NDArray[np.float64], window: int, draws: Draws
 ) -> Iterator[tuple[int, list[int]]]:
     """Every word that is kept, with its neighbours within a window size drawn for each word."""
-    kept = [word for word in ids if word < 0 or keep[word] >= 1 or draws.uniform() < keep[word]]
-    for position, word in enumerate(kept):
+    sampled = [word for word in ids if word < 0 or keep[word] >= 1 or draws.uniform() < keep[word]]
+    for position, word in enumerate(sampled):
         if word < 0:
             continue
         reach = 1 + int(draws.uniform() * window)
-        before, after = kept[max(0, position - reach) : position], kept[position + 1 : position + 1 + reach]
+        before, after = sampled[max(0, position - reach) : position], sampled[position + 1 : position + 1 + reach]
         while -1 in before:
             before = before[before.index(-1) + 1 :]
         around = before + (after[: after.index(-1)] if -1 in after else after)
