@@ -58,8 +58,7 @@ def test_static_loss_and_gradients_are_those_of_the_unrounded_batch(
     task, _ = task_with("train.precision=float32", *changes)
     model = task.model.cuda()
     indices = np.arange(37)
-    task.is_captured = True
-    batch = task.collate(indices)
+    batch = task.static_collate(indices)
     assert task.is_static(batch) and batch.pairs.source.shape[0] == 48
     exact = task.train.batch(indices).to("cuda")
     right = model.loss(exact.source, exact.source_lengths, exact.target_input, exact.target_output, 0.1)

@@ -83,7 +83,7 @@ class Trainer:
         workers = self.config.workers if self.device.type == "cpu" else 1
         ranks = (0, workers or 1) if self.group is None else (self.group.rank, self.group.world_size)
         self.prefetcher = prefetcher_for(self.task, self.device, *ranks)
-        self.strategy = choose_strategy(self.task, self.config, self.group)
+        self.strategy = choose_strategy(self.task, self.config, self.group, self.prefetcher)
         self.writer = CheckpointWriter(self.device.type == "cuda")
         if self.config.sharding != "none" and self.group is None:
             self.display.note(

@@ -8,6 +8,10 @@ collates them (`collates_in_processes`: sound) has forked processes for it, also
 share. A batch is a function of its indices alone, so neither the number of processes nor which of them makes a batch
 changes anything.
 
+torch's DataLoader has the same order and resumes at a position, but its processes serve only the process that made its
+iterator, and forked training workers may have no children. It was also slower for small batches: with one process 7.8
+ms a batch of 1,024 tokens beside 1.2, without 0.8 beside 0.3; for batches of sound it was as fast or faster.
+
 >>> class Doubling:
 ...     def share(self, indices, parts): return [indices]
 ...     def collate(self, indices): return 2 * indices
@@ -57,6 +61,7 @@ class Prefetcher:
             without a thread, what is expected is collated together with the next batch that is taken.
 
     Attributes:
+        collate: makes a batch of a share; a strategy may replace that of the task.
         waited: seconds that steps have waited for their batches.
         ahead: the shares, by rank, of each batch that the last `expect` announced.
     """
@@ -71,6 +76,7 @@ class Prefetcher:
         processes: int = 0,
     ) -> None:
         self.task, self.rank, self.world_size, self.pinned = task, rank, world_size, pinned
+        self.collate = task.collate
         self.waited = 0.0
         self.thread = ThreadPoolExecutor(1, "prefetch") if threaded else None
         self.workers = CollateWorkers(task, processes) if processes else None
@@ -185,7 +191,7 @@ class Prefetcher:
         return batch
 
     def _collate(self, share: np.ndarray) -> Any:
-        batch = self.task.collate(share)
+        batch = self.collate(share)
         return pin(batch) if self.pinned else batch
 
 
@@ -299,12 +305,10 @@ def pin(batch: Any) -> Any:
 
 
 def prefetcher_for(task: Any, device: torch.device, rank: int = 0, world_size: int = 1) -> Prefetcher:
-    """That of a run on this device, also set as `task.prefetcher`, where `harken.training.task.batch_loss` finds it."""
+    """That of a run on this device."""
     on_gpu = device.type == "cuda"
     processes = collate_processes(task, on_gpu) if getattr(task, "collates_in_processes", False) else 0
-    task.prefetcher = Prefetcher(task, rank, world_size, threaded=on_gpu, pinned=on_gpu, processes=processes)
-    found: Prefetcher = task.prefetcher
-    return found
+    return Prefetcher(task, rank, world_size, threaded=on_gpu, pinned=on_gpu, processes=processes)
 
 
 def collate_processes(task: Any, on_gpu: bool) -> int:

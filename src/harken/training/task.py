@@ -11,7 +11,7 @@ checkpoint. A row of them must belong to one worker, which `share` decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
@@ -39,8 +39,8 @@ class Task(Protocol):
     """A job to train for.
 
     It may also have `work(indices) -> Work`, from which the log shows the utilisation of a GPU, and what
-    `harken.training.strategies.captured` needs: `static_shapes`, `is_static(batch)` and `static_loss(model, batch)`;
-    `is_captured` is set while updates are captured.
+    `harken.training.strategies.captured` needs: `static_shapes`, `static_collate(indices)`, `is_static(batch)` and
+    `static_loss(model, batch)`.
     """
 
     @property
@@ -84,13 +84,14 @@ def configured(task: Any, settings: TrainConfig) -> Iterator[None]:
         task.settings = before
 
 
-def batch_loss(task: Any, indices: Indices) -> Tensor:
-    """The summed loss of some examples: collate on the CPU, move to the device, compute."""
-    device = next(task.model.parameters()).device
-    ahead = getattr(task, "prefetcher", None)  # `harken.training.prefetch`
-    batch = task.collate(indices) if ahead is None else ahead.take(indices)
-    summed: Tensor
-    summed, _ = task.loss(task.model, to_device(batch, device))
+def batch_loss(task: Task, indices: Indices, collate: Callable[[Indices], Any] | None = None) -> Tensor:
+    """The summed loss of some examples: collate on the CPU, move to the device, compute.
+
+    Args:
+        collate: in the place of the task's own.
+    """
+    batch = (collate or task.collate)(indices)
+    summed, _ = task.loss(task.model, to_device(batch, next(task.model.parameters()).device))
     return summed
 
 

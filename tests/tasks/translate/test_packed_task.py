@@ -81,8 +81,7 @@ def test_rounded_batches_of_a_recurrent_network_have_the_loss_and_gradients_of_e
     assert not task.is_static(exact) and task.static_shapes == 0
     monkeypatch.setattr(TranslationTask, "rounds", True)
     assert not task.is_static(task.collate(indices))  # not in a strategy without graphs
-    task.is_captured = True
-    rounded = task.collate(indices)
+    rounded = task.static_collate(indices)
     assert task.is_static(rounded) and task.static_shapes > 1
     assert rounded.pairs.source.shape[0] == 32 and rounded.pairs.target_input.shape[1] % 4 == 0
     assert not task.is_static(task.collate(indices, valid=True))

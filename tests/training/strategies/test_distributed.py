@@ -123,9 +123,9 @@ def prepare(name: str, folder: Path, *more: str) -> Ready:
     """A small task of a recipe, with dropout off."""
     changed = [*SHORT, *TINY[name], *(f"train.{key}={json.dumps(value)}" for key, value in RUN.items())]
     recipe = load_recipe(name, [*changed, *more])
-    for section in (getattr(recipe, key) for key in type(recipe).model_fields if key not in ("task", "train", "data")):
-        for key in type(section).model_fields:
-            if "dropout" in key or "zoneout" in key:
-                setattr(section, key, 0.0)
+    for name in set(type(recipe).model_fields) - {"task", "train", "data"}:
+        section = getattr(recipe, name)
+        dropped = {key: 0.0 for key in type(section).model_fields if "dropout" in key or "zoneout" in key}
+        recipe = recipe.model_copy(update={name: section.model_copy(update=dropped)})
     torch.manual_seed(1)
     return Ready(job_of(recipe.task).prepare(recipe, new_folder(folder), False).task, recipe.train)

@@ -87,6 +87,11 @@ class _Stack(nn.Module):
             elif parameter.dim() == 2 and "embedding" not in name:
                 nn.init.xavier_uniform_(parameter)
 
+    def prepare_training(self, recompute: bool, sharded: bool) -> None:
+        """Choose whether blocks are recomputed, and whether their weights are divided over ranks, which gather those of
+        one block at a time: then a block does not apply the norm of the next one."""
+        self.recompute, self.fuses_norms = recompute, not sharded
+
     def run(self, values: Tensor, call: BlockCall) -> tuple[Tensor, list[Tensor]]:
         """(B, T, D) through all blocks and the last norm -> (B, T, D), and the weights that `call` gave."""
         weights: list[Tensor] = []

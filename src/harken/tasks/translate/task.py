@@ -67,7 +67,6 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         self.references = [pair.target for pair in corpus.valid]
         self.loss_of = self.compiled(_loss)
         self.windows: dict[int, Window] = {}  # batch_tokens -> window
-        self.is_captured = False
         self.of_model: tuple[TranslationModel, bool, tuple[int, int]] | None = None  # what `_facts` found
 
     @property
@@ -119,12 +118,17 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
             return PackedBatch(pack(self.train, indices, shrunk(window, self.train, indices)), indices)
         ids, trees = (self.valid, self.valid_trees) if valid else (self.train, self.train_trees)
         pairs = ids.batch(indices)
-        if not valid and self.is_captured and self.rounds:
-            (rows, sources), targets = pairs.source.shape, pairs.target_input.shape[1]
-            sizes = captured.rounded_sizes(rows, sources, targets)
-            return TranslationBatch(pairs.padded(*sizes), True, None, indices, rounded=True)
         padded = int(pairs.source_lengths.min()) < pairs.source.shape[1]
         return TranslationBatch(pairs, padded, None if trees is None else distances_of(trees, indices), indices)
+
+    def static_collate(self, indices: Indices) -> TranslationBatch | PackedBatch:
+        """A training batch in one of few shapes: rows and columns of padding are added where pairs are not packed."""
+        if not self.rounds:
+            return self.collate(indices)
+        pairs = self.train.batch(indices)
+        (rows, sources), targets = pairs.source.shape, pairs.target_input.shape[1]
+        sizes = captured.rounded_sizes(rows, sources, targets)
+        return TranslationBatch(pairs.padded(*sizes), True, None, indices, rounded=True)
 
     def loss(self, model: TranslationModel, batch: TranslationBatch | PackedBatch) -> tuple[Tensor, int]:
         """Summed over the target's real tokens."""

@@ -26,6 +26,7 @@ from harken.training.checkpoints import CheckpointWriter, Progress, state_of, wi
 from harken.training.config import TrainConfig
 from harken.training.diagnosis import first_nonfinite, infinite_gradients, nonfinite_loss
 from harken.training.optimizers import build_optimizer, clip_by_global_norm, optimizer_tensors, restore_optimizer
+from harken.training.prefetch import Prefetcher
 from harken.training.task import (
     Indices,
     Task,
@@ -62,6 +63,8 @@ class Strategy(ABC):
         pieces: in how many parts the shares of the last update were computed; more than 1 after memory ran out.
         survives_out_of_memory: whether a rank may run out of memory alone and try again: not where each layer needs
             all ranks at once.
+        divides_weights: whether ranks have parts of the weights.
+        prefetcher: gives the batches of shares, collated ahead where the loop announces them.
         settles_after: updates with batches of one shape before their speed is that of a long run.
     """
 
@@ -69,14 +72,22 @@ class Strategy(ABC):
     world_size = 1
     pieces = 1
     survives_out_of_memory = True
+    divides_weights = False
     settles_after = 0
 
-    def __init__(self, task: Task, config: TrainConfig, device: torch.device | None = None) -> None:
+    def __init__(
+        self,
+        task: Task,
+        config: TrainConfig,
+        device: torch.device | None = None,
+        prefetcher: Prefetcher | None = None,
+    ) -> None:
         self.task, self.config, self.device = task, config, device or torch.device(config.device)
+        self.prefetcher = prefetcher or Prefetcher(task)
         torch.set_num_threads(config.threads or 1)
         for module in task.model.modules():
-            if hasattr(module, "recompute"):
-                setattr(module, "recompute", config.recompute)  # noqa: B010
+            if hasattr(module, "prepare_training"):
+                module.prepare_training(recompute=config.recompute, sharded=self.divides_weights)
         try:
             self.place()
             self.names: dict[Tensor, str] = {value: name for name, value in task.model.named_parameters()}
@@ -210,13 +221,17 @@ class Strategy(ABC):
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
 
+    def batch_loss(self, share: Indices) -> Tensor:
+        """The summed loss of examples of this rank."""
+        return batch_loss(self.task, share, self.prefetcher.take)
+
     def _parts_gradients(self, rank: int, step: int, parts: list[Indices], num_tokens: int) -> float:
         seed_step(self.config.seed, step, rank)
         self.zero_gradients()
         total = 0.0
         for place, indices in enumerate(parts, start=1):
             with self.autocast():
-                loss = batch_loss(self.task, indices)
+                loss = self.batch_loss(indices)
             if place == len(parts):
                 self.before_last_backward()
             (loss / num_tokens).backward()
@@ -228,7 +243,7 @@ class Strategy(ABC):
         self.zero_gradients()
         try:
             with self.autocast():
-                loss = batch_loss(self.task, self.task.share(indices, self.world_size)[self.rank])
+                loss = self.batch_loss(self.task.share(indices, self.world_size)[self.rank])
             loss.backward()
             return True
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as problem:
@@ -255,7 +270,7 @@ class Strategy(ABC):
             for parameter in self.task.model.parameters():
                 parameter.grad = None
             with first_nonfinite(self.task.model) as seen, self.autocast():
-                loss = batch_loss(self.task, indices)
+                loss = self.batch_loss(indices)
             place = seen.place or nonfinite_loss(loss)
             if not place:
                 loss.backward()

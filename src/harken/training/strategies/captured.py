@@ -9,6 +9,7 @@ forward and backward pass run once more to compile kernels, and the update is ca
 
 static_shapes    how many shapes get a graph each; 0: the task is not captured
 is_static        whether batches of this shape come again
+static_collate   examples as a batch on the CPU, in one of few shapes, where `collate` has many
 static_loss      the loss of such a batch on the device, computed without waiting for the GPU
 
 All graphs share one pool of memory, since they never run at once. Each keeps its gradients, which count for
@@ -56,13 +57,13 @@ class CapturedUpdates(Strategy):
 
     settles_after = 2  # one without a graph, and one that is captured
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self.parameters = [parameter for parameter in self.task.model.parameters() if parameter.requires_grad]
         self.rate, self.inverse = torch.zeros(2, device=self.device).unbind()  # learning rate, 1 / number of tokens
         use_device_rate(self.optimizer, self.rate)
         self.captures = True
-        self.task.is_captured = True  # type: ignore[attr-defined]
+        self.prefetcher.collate = getattr(self.task, "static_collate", self.task.collate)
         self.is_finishing = False  # whether the gradients of the current update are complete, and may have been used
         self.pool: Any = None
         self.graphs = self.graph_cache(0)
@@ -94,7 +95,7 @@ class CapturedUpdates(Strategy):
                 if self.is_finishing:
                     raise
             warnings.warn("memory ran out, so updates are not captured any more and are slower", stacklevel=2)
-            self.captures = self.task.is_captured = False  # type: ignore[attr-defined]
+            self.captures, self.prefetcher.collate = False, self.task.collate
             self.graphs.clear()  # after the except block, which would keep the tensors of the failed attempt alive
             self.zero_gradients()
             torch.cuda.empty_cache()
@@ -126,13 +127,11 @@ class CapturedUpdates(Strategy):
         return self.graphs.find(shapes, lambda: self.capture(collated))
 
     def collate(self, share: Indices) -> Any:
-        """The batch on the CPU; from the loop's prefetcher where there is one."""
-        ahead = getattr(self.task, "prefetcher", None)
-        return self.task.collate(share) if ahead is None else ahead.take(share)
+        """The batch on the CPU."""
+        return self.prefetcher.take(share)
 
     def close(self) -> None:
         """Free the graphs and their memory."""
-        self.task.is_captured = False  # type: ignore[attr-defined]
         if hasattr(self, "graphs"):
             self.graphs.clear()
         super().close()

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from harken.training.checkpoints import state_of
 from harken.training.config import TrainConfig
+from harken.training.prefetch import Prefetcher
 from harken.training.strategies.base import Strategy
 from harken.training.strategies.group import Group, broadcast_tensors
 from harken.training.task import Indices, Task, carried_by, copy_carried
@@ -33,9 +34,9 @@ BUCKET = 25 * 2**20  # bytes
 class Distributed(Strategy):
     """What strategies over the ranks of a group share. See `harken.training.strategies.base.Strategy`."""
 
-    def __init__(self, task: Task, config: TrainConfig, group: Group) -> None:
+    def __init__(self, task: Task, config: TrainConfig, group: Group, prefetcher: Prefetcher | None = None) -> None:
         self.group, self.rank, self.world_size = group, group.rank, group.world_size
-        super().__init__(task, config, group.device)
+        super().__init__(task, config, group.device, prefetcher)
 
     def validate(self) -> dict[str, float]:
         """Every rank evaluates its part; rank 0 puts them together."""

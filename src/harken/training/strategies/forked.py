@@ -62,7 +62,6 @@ class Forked(Strategy):
         self.used: list[Tensor] = []  # which parameters each of these workers has a gradient for
         self.buffers: list[Tensor] = []  # the parent's, for validation in all workers
         self.processes: list[Any] = []
-        self.prefetcher: Prefetcher | None = getattr(self.task, "prefetcher", None)
         self.prefetchers: list[Prefetcher] = []  # of each worker but the parent
         super().place()
         self._fork()
@@ -78,8 +77,7 @@ class Forked(Strategy):
         for name, shared in zip(list(carried), shared_like(list(carried.values())), strict=True):
             carried[name] = shared.copy_(carried[name])
         self.buffers = shared_like(self._own_buffers())
-        if self.prefetcher is not None:
-            self.prefetchers = [self.prefetcher.for_worker(worker) for worker in range(1, self.world_size)]
+        self.prefetchers = [self.prefetcher.for_worker(worker) for worker in range(1, self.world_size)]
         context = multiprocessing.get_context("fork")
         for worker in range(1, self.world_size):
             here, there = context.Pipe()
@@ -99,7 +97,7 @@ class Forked(Strategy):
     def backward(self, step: int, batches: list[Indices], num_tokens: int) -> float:
         """Every worker computes its share; the parent adds the gradients up in the order of the workers."""
         shares = [self.task.share(examples, self.world_size) for examples in batches]
-        ahead = self.prefetcher.ahead if self.prefetcher is not None else []
+        ahead = self.prefetcher.ahead
         for worker, pipe in enumerate(self.pipes, start=1):
             own, next_ones = ([share[worker] for share in part] for part in (shares, ahead))
             self._send(pipe, _pack(step, num_tokens, own, next_ones))
@@ -167,8 +165,7 @@ class Forked(Strategy):
         for other in parents:  # else the pipes of a dead parent would stay open here
             other.close()
         torch.set_num_threads(self.config.threads or 1)
-        if self.prefetchers:
-            self.task.prefetcher = self.prefetcher = self.prefetchers[worker - 1]  # type: ignore[attr-defined]
+        self.prefetcher = self.prefetchers[worker - 1]
         own, used = self.gradients[worker - 1], self.used[worker - 1]
         while True:
             try:
@@ -182,8 +179,7 @@ class Forked(Strategy):
                     answer: Any = self.validate_share(worker)
                 else:
                     step, num_tokens, shares, ahead = _unpack(message)
-                    if self.prefetcher is not None:
-                        self.prefetcher.announce(ahead)
+                    self.prefetcher.announce(ahead)
                     answer = [self.share_gradients(worker, step, shares, num_tokens), self.pieces]
                     used.copy_(torch.tensor([parameter.grad is not None for parameter in self.parameters]))
                     for parameter, gradient in zip(self.parameters, own, strict=True):

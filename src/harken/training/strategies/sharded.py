@@ -16,11 +16,11 @@ its reason; where torchrun starts the ranks again (`--max-restarts`), all of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -37,7 +37,7 @@ from harken.training.optimizers import optimizer_tensors
 from harken.training.strategies.base import is_out_of_memory, seed_step
 from harken.training.strategies.distributed import Distributed
 from harken.training.strategies.group import broadcast_tensors
-from harken.training.task import Indices, Task, batch_loss, copy_carried, move_carried, restore_carried
+from harken.training.task import Indices, copy_carried, move_carried, restore_carried
 
 PIECES = "pieces"  # what ranks that are started again remember: in how many parts shares are computed
 
@@ -46,25 +46,23 @@ class Sharded(Distributed):
     """See `harken.training.strategies.base.Strategy`."""
 
     survives_out_of_memory = False
+    divides_weights = True
 
     def place(self) -> None:
         """Divide the weights of rank 0 over the ranks; a unit at a time is whole on the device."""
         model = self.task.model
-        if "sharded_root" not in model.__dict__:  # else another strategy has divided it, to measure its speed
+        if model not in _DIVIDED:  # else another strategy has divided it, to measure its speed
             broadcast_tensors(list(state_of(model).values()))
-            model.__dict__["whole"] = deepcopy(model).requires_grad_(False)  # without weights but in validation
-            for parameter in model.__dict__["whole"].parameters():
+            whole = deepcopy(model).requires_grad_(False)  # without weights but in validation
+            for parameter in whole.parameters():
                 parameter.data = torch.empty(0)
-            root, mesh = _Loss(self.task), init_device_mesh(self.device.type, (self.world_size,))
-            for part in model.modules():
-                if hasattr(part, "fuses_norms"):
-                    setattr(part, "fuses_norms", False)  # noqa: B010  a block has its own weights alone
+            root, mesh = _Loss(model), init_device_mesh(self.device.type, (self.world_size,))
             for unit, methods in units_of(model):
                 fully_shard(unit, mesh=mesh)
                 for method in methods:
                     register_fsdp_forward_method(unit, method)
-            model.__dict__["sharded_root"] = fully_shard(root, mesh=mesh)  # no submodule of the model
-        self.root, self.whole = model.__dict__["sharded_root"], model.__dict__["whole"]
+            _DIVIDED[model] = _Divided(fully_shard(root, mesh=mesh), whole)
+        self.root, self.whole = _DIVIDED[model]
         self.sharded = [module for module in self.root.modules() if isinstance(module, FSDPModule)]
         for module in self.sharded:
             module.set_gradient_divide_factor(1.0)
@@ -101,7 +99,7 @@ class Sharded(Distributed):
         """The summed loss of a share; of an empty one 0, for which an example of `batch` is computed."""
         before = {} if len(share) else copy_carried(self.task)
         with self.autocast():
-            loss: Tensor = self.root(share if len(share) else batch[:1]) * float(len(share) > 0)
+            loss: Tensor = self.root(self.batch_loss, share if len(share) else batch[:1]) * float(len(share) > 0)
         restore_carried(self.task, before)
         return loss
 
@@ -202,16 +200,25 @@ class Sharded(Distributed):
 
 
 class _Loss(nn.Module):
-    """The loss of a task as the module that FSDP starts from, because a task may call any method of its model."""
+    """A loss as the module that FSDP starts from, because a task may call any method of its model."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.model = task.model
-        self.task = (task,)  # in a tuple: a task may be a module too
+        self.model = model
 
-    def forward(self, indices: Indices) -> Tensor:
+    def forward(self, loss: Callable[[Indices], Tensor], indices: Indices) -> Tensor:
         """The summed loss of some examples."""
-        return batch_loss(self.task[0], indices)
+        return loss(indices)
+
+
+class _Divided(NamedTuple):
+    """What belongs to a model whose weights are divided."""
+
+    root: Any  # the module that FSDP starts from
+    whole: nn.Module  # a copy for validation
+
+
+_DIVIDED: dict[nn.Module, _Divided] = {}  # of this process, a rank of torchrun, which ends with its job
 
 
 def _whole(value: Tensor) -> Tensor:
