@@ -8,7 +8,8 @@ import torch
 
 from harken.errors import UserError
 from harken.inspection.measures.ablation import Head, attention_layers, without_heads
-from harken.studio.inside import SwitchedOff, forced_scores, look_inside, neighbours, without_words
+from harken.studio.inside import SwitchedOff, look_inside, neighbours, without_words
+from harken.tasks.translate.scoring import forced_scores
 
 TEXT = "the black cat sleeps"
 
@@ -17,15 +18,15 @@ def test_a_head_switched_off_equals_its_columns_of_the_output_matrix_set_to_zero
     sources = transformer.read([TEXT])
     tokens = transformer.target.encode("le chat noir")
     with without_heads(transformer.model, [Head("cross", 0, 1)]):
-        found = forced_scores(transformer, sources, tokens)
+        found = forced_scores(transformer, sources, [0], [tokens])[0]
     module = attention_layers(transformer.model)["cross"][0]
     kept = module.output.weight.detach().clone()
     width = kept.shape[1] // module.heads
     with torch.no_grad():
         module.output.weight[:, width : 2 * width] = 0
-        wanted = forced_scores(transformer, sources, tokens)
+        wanted = forced_scores(transformer, sources, [0], [tokens])[0]
         module.output.weight.copy_(kept)
-    full = forced_scores(transformer, sources, tokens)
+    full = forced_scores(transformer, sources, [0], [tokens])[0]
     assert found == pytest.approx(wanted, abs=1e-6)
     assert found != pytest.approx(full, abs=1e-4)
 
@@ -38,7 +39,8 @@ def test_the_model_is_as_before_when_heads_are_switched_on_again(transformer: An
 
 
 def test_forced_scores_are_those_of_score(transformer: Any) -> None:
-    found = forced_scores(transformer, transformer.read([TEXT]), transformer.target.encode("le chat noir dort"))
+    tokens = transformer.target.encode("le chat noir dort")
+    found = forced_scores(transformer, transformer.read([TEXT]), [0], [tokens])[0]
     assert found == pytest.approx(transformer.score([TEXT], ["le chat noir dort"])[0].token_scores, abs=1e-5)
 
 

@@ -15,14 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from harken.data.io.token_rows import pad
-from harken.data.tokenizers.tokens import BOS, UNK
+from harken.data.tokenizers.tokens import UNK
 from harken.errors import UserError
 from harken.inspection.measures.ablation import Head, without_heads
 from harken.inspection.pictures.inputs import piece_names
 from harken.search.hypotheses import Hypothesis
 from harken.studio.translating import explained
 from harken.tasks.translate.describing import describe
+from harken.tasks.translate.scoring import forced_scores
 from harken.tasks.translate.searching import search
 
 if TYPE_CHECKING:
@@ -58,38 +58,37 @@ def look_inside(translator: Translator, text: str, off: SwitchedOff, beam: int |
     request = translator.request(1, beam=beam)
     request.observe = lambda step: None  # through the modules, as the compiled decoders run no hooks
     full = search(request, sources, [0], 1)[0]
-    found = explained(translator, sources, full)[0]
+    tokens = full[0].tokens
+    result = explained(translator, sources, full)[0]
     reduced = without_words(translator, sources, off.words)
     with torch.no_grad(), without_heads(translator.model, off.heads):
-        shown = describe(translator, reduced, [(0, full[0])], True, True)[0]
+        result |= heads_of(describe(translator, reduced, [(0, full[0])], True, True)[0])
         if off:
-            other = search(request, reduced, [0], 1)[0]
-            without = explained(translator, reduced, other)[0]
-            scores = forced_scores(translator, reduced, full[0].tokens)
-    result = {**found, **heads_of(shown)}
+            changed = explained(translator, reduced, search(request, reduced, [0], 1)[0])[0]
+            scores_without = forced_scores(translator, reduced, [0], [tokens])[0]
     if off:
-        before = Hypothesis(full[0].tokens, 0.0, 0.0, True, forced_scores(translator, sources, full[0].tokens))
-        after = Hypothesis(full[0].tokens, 0.0, 0.0, True, scores)
-        both = [explained(translator, sources, [one])[0]["words"] for one in (before, after)]
+        scores_with = forced_scores(translator, sources, [0], [tokens])[0]
+        forced = [Hypothesis(tokens, 0.0, 0.0, True, scores) for scores in (scores_with, scores_without)]
+        words = [explained(translator, sources, [hypothesis])[0]["words"] for hypothesis in forced]
         result["changed"] = {
-            "text": without["text"],
-            "words": without["words"],
-            "with": [word["probability"] for word in both[0]],
-            "without": [word["probability"] for word in both[1]],
-            "log_probability": [math.fsum(before.token_scores), math.fsum(after.token_scores)],
+            "text": changed["text"],
+            "words": changed["words"],
+            "with": [word["probability"] for word in words[0]],
+            "without": [word["probability"] for word in words[1]],
+            "log_probability": [math.fsum(scores_with), math.fsum(scores_without)],
         }
     return result
 
 
-def heads_of(shown: Any) -> dict[str, Any]:
+def heads_of(translation: Any) -> dict[str, Any]:
     """The weights of a described translation, by kind, each (L, N, rows, columns), and the pieces they stand for."""
-    source = [*piece_names(shown.source_pieces), END]
-    target = [*piece_names(shown.target_pieces), END]
+    source = [*piece_names(translation.source_pieces), END]
+    target = [*piece_names(translation.target_pieces), END]
     kinds = {}
     for kind, weights, rows, columns in (
-        ("cross", shown.layers, target, source),
-        ("encoder", shown.encoder_layers, source, source),
-        ("decoder", shown.decoder_layers, ["<s>", *target[:-1]], ["<s>", *target[:-1]]),
+        ("cross", translation.layers, target, source),
+        ("encoder", translation.encoder_layers, source, source),
+        ("decoder", translation.decoder_layers, ["<s>", *target[:-1]], ["<s>", *target[:-1]]),
     ):
         if weights is not None:
             kinds[kind] = {"weights": np.round(weights, 3).tolist(), "rows": rows, "columns": columns}
@@ -101,20 +100,9 @@ def without_words(translator: Translator, sources: Sources, words: Sequence[int]
     if not words:
         return sources
     form = sources.forms[0]
-    places = translator.source.word_of(form.ids, form.text)
-    ids = [UNK if place in words else index for index, place in zip(form.ids, places, strict=True)]
+    word_indices = translator.source.word_of(form.ids, form.text)
+    ids = [UNK if word in words else token for token, word in zip(form.ids, word_indices, strict=True)]
     return replace(sources, forms=[replace(form, ids=ids)])
-
-
-@torch.no_grad()
-def forced_scores(translator: Translator, sources: Sources, tokens: Sequence[int]) -> list[float]:
-    """log P(y_t | y_<t, x) of given tokens and of the end after them."""
-    source, lengths, distances = sources.batch([0], translator.device)
-    before, _ = pad([[BOS, *tokens]], eos=False)
-    after, _ = pad([list(tokens)], eos=True)
-    hidden = translator.model(source, lengths, before.to(translator.device), distances)
-    scores = torch.log_softmax(translator.model.logits(hidden).float(), -1)  # (1, T, V)
-    return scores.gather(-1, after.to(translator.device)[..., None])[0, :, 0].tolist()
 
 
 def neighbours(model: Any, word: str, side: str = "source", count: int = 12) -> dict[str, Any]:

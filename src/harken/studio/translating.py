@@ -1,4 +1,4 @@
-"""A translation as the page shows it: words with their probabilities, what they attend to, other ways to go on."""
+"""A translation as the page shows it: words with their probabilities, what they attend to, alternatives."""
 
 from __future__ import annotations
 

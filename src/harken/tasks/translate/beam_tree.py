@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harken.data.tokenizers.tokens import EOS
 from harken.errors import UserError
 from harken.inspection.figure.tree import Branch
 from harken.inspection.pictures.beam import BeamPicture
+from harken.search.config import SearchConfig
 from harken.search.hypotheses import Hypothesis
 from harken.search.reference import ranking_of
-from harken.search.tree import BeamRecorder, Terms, beam_tree, terms_of
+from harken.search.tree import BeamRecorder, Terms, TreeNode, beam_tree, terms_of
 from harken.tasks.translate.searching import Request, search
 
 if TYPE_CHECKING:
@@ -22,8 +23,22 @@ JOINER = "￭"  # how word tokenizers mark a token that has no space before or a
 RANKS = {"best": 2, "finished": 1, "live": 0, "dropped": 0, "cut off": 1}
 
 
-def draw_beam(translator: Translator, sentence: str, request: Request) -> BeamPicture:
-    """Translate a sentence and draw its beam.
+@dataclass(frozen=True)
+class BeamRecord:
+    """One search: every prefix that was in the beam, and the hypotheses with the terms of their scores."""
+
+    source: str
+    config: SearchConfig
+    nodes: list[TreeNode]
+    labels: list[str]  # of the nodes
+    hypotheses: list[Hypothesis]
+    texts: list[str]  # of the hypotheses
+    terms: list[Terms]
+    reason: str
+
+
+def record_beam(translator: Translator, sentence: str, request: Request) -> BeamRecord:
+    """Translate a sentence and record its beam.
 
     Raises:
         UserError: no words, or a search without a beam.
@@ -32,28 +47,43 @@ def draw_beam(translator: Translator, sentence: str, request: Request) -> BeamPi
         raise UserError("a beam is drawn of beam search; leave sampling and minimum Bayes risk out")
     sources = translator.read([sentence])
     if not sources.ids[0]:
-        raise UserError("the sentence has no words; give some in quotes")
+        raise UserError("the sentence has no words; give some")
     if request.config.beam == 1:
         request = replace(request, config=request.config.changed({"diversity_groups": 1}))
     recorder = BeamRecorder()
     request = replace(request, observe=recorder)
-    found = search(request, sources, [0], request.config.beam, keep_beam=True)[0]
-    nodes = beam_tree(recorder, found)
+    hypotheses = search(request, sources, [0], request.config.beam, keep_beam=True)[0]
+    nodes = beam_tree(recorder, hypotheses)
     pieces = translator.target.pieces([node.token for node in nodes])
-    ranks = [RANKS[node.outcome] for node in nodes]
-    for index in reversed(range(len(nodes))):  # a way to a finished hypothesis counts as much as its end
-        if nodes[index].parent >= 0:
-            ranks[nodes[index].parent] = max(ranks[nodes[index].parent], ranks[index])
-    branches = []
-    for node, piece, rank in zip(nodes, pieces, ranks, strict=True):
-        note = node.outcome if node.outcome != "live" else ""
-        label = "</s>" if node.token == EOS else piece.replace(JOINER, "") or piece
-        branches.append(Branch(node.parent, label, node.total, rank, note))
+    labels = [
+        "</s>" if node.token == EOS else piece.replace(JOINER, "") or piece
+        for node, piece in zip(nodes, pieces, strict=True)
+    ]
     ranking = ranking_of(request.config)
-    terms = [terms_of(one, ranking) for one in found]
-    texts = [translator.target.decode(one.tokens) for one in found]
-    table = [(text, _shown(one)) for text, one in zip(texts, terms, strict=True)]
-    return BeamPicture(sentence, branches, table, why(texts, terms, found))
+    terms = [terms_of(hypothesis, ranking) for hypothesis in hypotheses]
+    texts = [translator.target.decode(hypothesis.tokens) for hypothesis in hypotheses]
+    reason = why(texts, terms, hypotheses)
+    return BeamRecord(sources.texts[0], request.config, nodes, labels, hypotheses, texts, terms, reason)
+
+
+def draw_beam(translator: Translator, sentence: str, request: Request) -> BeamPicture:
+    """Translate a sentence and draw its beam.
+
+    Raises:
+        UserError: no words, or a search without a beam.
+    """
+    record = record_beam(translator, sentence, request)
+    ranks = [RANKS[node.outcome] for node in record.nodes]
+    for index in reversed(range(len(ranks))):  # a path to a finished hypothesis counts as much as its end
+        parent = record.nodes[index].parent
+        if parent >= 0:
+            ranks[parent] = max(ranks[parent], ranks[index])
+    branches = [
+        Branch(node.parent, label, node.total, rank, node.outcome if node.outcome != "live" else "")
+        for node, label, rank in zip(record.nodes, record.labels, ranks, strict=True)
+    ]
+    table = [(text, _shown(terms)) for text, terms in zip(record.texts, record.terms, strict=True)]
+    return BeamPicture(sentence, branches, table, record.reason)
 
 
 def why(texts: Sequence[str], terms: Sequence[Terms], found: Sequence[Hypothesis]) -> str:

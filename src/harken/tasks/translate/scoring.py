@@ -21,6 +21,7 @@ from harken.errors import UserError
 from harken.search.ranking import Ranking
 
 if TYPE_CHECKING:
+    from harken.tasks.translate.sources import Sources
     from harken.tasks.translate.translator import Translator
 
 
@@ -46,6 +47,19 @@ class ScoredPair:
 
 
 @torch.no_grad()
+def forced_scores(
+    translator: Translator, sources: Sources, indices: Sequence[int], targets: Sequence[Sequence[int]]
+) -> list[list[float]]:
+    """log P(y_t | y_<t, x) of given tokens for some of the sources, and of EOS after them."""
+    source, lengths, distances = sources.batch(list(indices), translator.device)
+    before, _ = pad([[BOS, *tokens] for tokens in targets], eos=False)
+    after, _ = pad([list(tokens) for tokens in targets], eos=True)
+    hidden = translator.model(source, lengths, before.to(translator.device), distances)
+    scores = torch.log_softmax(translator.model.logits(hidden).float(), -1)  # (B, T, V)
+    rows = scores.gather(-1, after.to(translator.device)[..., None])[..., 0].tolist()  # (B, T)
+    return [row[: len(tokens) + 1] for row, tokens in zip(rows, targets, strict=True)]
+
+
 def score_pairs(translator: Translator, sources: Sequence[str], targets: Sequence[str]) -> list[ScoredPair]:
     """Score translations of sentences.
 
@@ -66,14 +80,8 @@ def score_pairs(translator: Translator, sources: Sequence[str], targets: Sequenc
     found: dict[int, ScoredPair] = {}
     for start in range(0, len(order), search.batch_sentences):
         some = order[start : start + search.batch_sentences]
-        source, lengths, distances = read.batch(some, translator.device)
-        before, _ = pad([[BOS, *wanted[index]] for index in some], eos=False)
-        after, _ = pad([wanted[index] for index in some], eos=True)
-        hidden = translator.model(source, lengths, before.to(translator.device), distances)
-        scores = torch.log_softmax(translator.model.logits(hidden).float(), -1)
-        chosen = scores.gather(-1, after.to(translator.device)[..., None])[..., 0].tolist()  # (B, T)
-        for index, row in zip(some, chosen, strict=True):
-            parts = row[: len(wanted[index]) + 1]
+        rows = forced_scores(translator, read, some, [wanted[index] for index in some])
+        for index, parts in zip(some, rows, strict=True):
             pieces = [*translator.target.pieces(wanted[index]), "</s>"]
             final = ranking.of(math.fsum(parts), len(parts))
             found[index] = ScoredPair(read.texts[index], targets[index], pieces, parts, final)
