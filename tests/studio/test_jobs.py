@@ -36,7 +36,7 @@ def test_a_tagger_gives_a_tag_and_its_probability_for_every_word(opened: Callabl
 
 def test_a_language_model_continues_and_shows_surprisal(opened: Callable[[str], Any]) -> None:
     model = opened("phrasebook-language")
-    found = answer(model, "the black cat", generate=True, length=5, seed=3, temperature=1.0)
+    found = answer(model, "the black cat", length=5, seed=3, temperature=1.0)
     assert found["text"] == model.model.generate("the black cat", length=5, seed=3)
     (tokens,) = (panel for figure in found["figures"] for panel in figure["panels"])
     assert tokens["kind"] == "tokens" and len(tokens["tokens"]) == len(tokens["values"])
@@ -45,7 +45,7 @@ def test_a_language_model_continues_and_shows_surprisal(opened: Callable[[str], 
 def test_a_forecast_is_a_fan_over_the_past_of_a_series(opened: Callable[[str], Any]) -> None:
     model = opened("seasons-forecast")
     takes = describe_input(model)
-    assert takes["series"] == [one.name for one in model.model.ends.series] and ".csv" in takes["file"]
+    assert takes["choices"] == [one.name for one in model.model.ends.series] and ".csv" in takes["file"]
     found = answer(model, takes["example"])
     assert panels(found)[0] == "lines" and found["figures"][0]["panels"][0]["bands"]
 
@@ -89,6 +89,32 @@ def test_handwriting_is_places_of_the_pen(opened: Callable[[str], Any]) -> None:
 )
 def test_other_texts_have_the_picture_of_their_job(opened: Callable[[str], Any], recipe: str, text: str) -> None:
     assert panels(answer(opened(recipe), text)) == ["heat"]
+
+
+def test_the_form_has_the_options_of_the_job(opened: Callable[[str], Any]) -> None:
+    takes = describe_input(opened("phrasebook-language"))
+    assert (takes["verb"], takes["label"], takes["file"], takes["takes_text"]) == ("generate", "Beginning", [], True)
+    assert (
+        takes["options"]["temperature"]["x-slider"] == [0, 1.5, 0.05] and takes["options"]["length"]["default"] == 200
+    )
+    assert "surprisal" not in takes["options"]
+    assert describe_input(opened("opinions-classify"))["file"] == []
+    assert ".npz" in describe_input(opened("gestures-classify"))["file"]
+    with pytest.raises(UserError, match="temperature: Input should be less than or equal to 100"):
+        answer(opened("phrasebook-language"), "a", temperature=200)
+    with pytest.raises(UserError, match="temprature: Extra inputs"):
+        answer(opened("phrasebook-language"), "a", temprature=1)
+
+
+def test_a_classifier_gives_rows_and_what_it_attends_to(opened: Callable[[str], Any]) -> None:
+    model = opened("opinions-classify")
+    found = answer(model, "the film was not good")
+    shares = model.model.predict_proba(["the film was not good"])[0]
+    assert found["rows"][0] == {
+        "name": model.model.classes[int(shares.argmax())],
+        "value": pytest.approx(shares.max(), 1e-4),
+    }
+    assert found["figures"]
 
 
 def test_refuses_an_empty_text_and_a_file_it_cannot_read(opened: Callable[[str], Any]) -> None:

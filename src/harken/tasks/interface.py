@@ -96,6 +96,15 @@ def fields_of(options: type) -> dict[str, Field]:
     return found
 
 
+class Form(NamedTuple):
+    """What the form of a model in the studio takes."""
+
+    example: str
+    endings: tuple[str, ...] = ()  # of files
+    choices: list[str] | None = None  # in place of a text
+    takes_text: bool = True  # False: nothing, or a file
+
+
 class CommandLine(NamedTuple):
     """What a command was given beside its model and options."""
 

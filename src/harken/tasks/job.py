@@ -26,6 +26,8 @@ from harken.data.fingerprints import InputFile
 from harken.errors import UserError
 from harken.paths import Place, paths_in
 from harken.recipe.paths import is_pattern, location
+from harken.tasks.interface import Form
+from harken.tasks.results import Show, as_result
 from harken.tasks.scores import Scores
 from harken.training.task import Task
 
@@ -282,6 +284,35 @@ class Job(ABC):
             UserError: the model has no attention.
         """
         raise UserError(f"a model with the task {model.recipe.task!r} has no attention to show")
+
+    def example_of(self, model: Any, text: str) -> Any:
+        """An example for `predict` from a text, or from the path of a file where the job reads files.
+
+        Raises:
+            UserError: there is none in it.
+        """
+        if not text.strip():
+            raise UserError("the input is empty; type some words")
+        return text
+
+    def form(self, model: Any) -> Form:
+        """What the form of a model in the studio takes."""
+        assert self.interface is not None
+        taken = self.interface.input
+        return Form(taken.example, taken.endings, takes_text=not taken.endings)
+
+    def show(self, model: Any, text: str, options: Any) -> Show:
+        """What the studio shows: the rows of a result, and its figure or what the model attends to.
+
+        Raises:
+            UserError: an input that the model cannot read.
+        """
+        (value,) = self.predict(model, [self.example_of(model, text)], options, lambda done: None)
+        result = as_result(value)
+        picture = result.figure()
+        if picture is None and type(self).attention_figure is not Job.attention_figure:
+            picture = self.attention_figure(model, text)
+        return Show(result.rows(), picture)
 
     def serve_gates(self, model: Any, items: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> list[Any]:
         """Every gate, candidate and state over the steps of texts; with `units` each unit, else summaries."""

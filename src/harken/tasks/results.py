@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from harken.tasks.job import Drawable
 
 
 class Printing(NamedTuple):
@@ -16,6 +20,16 @@ class Printing(NamedTuple):
     is_terminal: bool
     is_single: bool  # whether it is the only one of a command
     number: int  # of the result, from 0
+
+
+@dataclass(frozen=True)
+class Show:
+    """What the studio shows of a result."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)  # as `Result.rows`
+    picture: Drawable | None = None
+    title: str = ""  # where there is no picture, which has its own
+    more: Mapping[str, Any] = field(default_factory=dict)  # text: a continuation; points: of a pen
 
 
 class Result:
@@ -34,6 +48,10 @@ class Result:
     def to_text(self, options: Any, printing: Printing) -> str:
         """What a command prints without --json; by default one line."""
         return str(self)
+
+    def figure(self) -> Drawable | None:
+        """A figure of the result, for the studio; None where the job draws what it attends to."""
+        return None
 
     def rows(self) -> list[dict[str, Any]]:
         """Rows of (name, value from 0 to 1), with a word where they belong to one, for the studio."""

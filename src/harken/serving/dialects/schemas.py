@@ -143,7 +143,16 @@ def field_of(field: OptionField) -> tuple[Any, Any]:
     limits |= {"min_length": option.min_length, "max_length": option.max_length}
     default = ... if field.default is MISSING else field.default
     given = {name: value for name, value in limits.items() if value is not None}
-    return field.kind, Field(default, description=option.description, **given)
+    extra = None if option.slider is None else {"x-slider": list(option.slider)}
+    return field.kind, Field(default, description=option.description, json_schema_extra=extra, **given)
+
+
+@cache
+def options_model(interface: Interface) -> type[BaseModel]:
+    """The options of a job that a request may have."""
+    fields = {name: field_of(field) for name, field in request_fields(interface.options).items()}
+    config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    return create_model(f"{interface.verb.capitalize()}Options", __config__=config, **fields)
 
 
 @cache

@@ -87,7 +87,7 @@ class AnswerJob(Job):
         return model.answer_all(examples, progress)
 
     def example_of(self, model: Answerer, text: str) -> Question:
-        return example_of(text)
+        return example_of(super().example_of(model, text))
 
     def attention_figure(self, model: Answerer, example: str) -> HopMap:
         found = example_of(example)

@@ -50,6 +50,9 @@ class Caption(Result):
         """What was done to the picture, for the user of a command."""
         return [f"{self.name}: {self.note}"] if self.note else []
 
+    def figure(self) -> CaptionMap:
+        return self.picture
+
     def to_json(self, options: Any) -> dict[str, Any]:
         maps = None if self.attention is None else self.attention.round(4).tolist()
         values = {"image": self.name, "text": self.text, "score": round(self.score, 4), "words": self.words}

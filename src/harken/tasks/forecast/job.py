@@ -20,12 +20,15 @@ from harken.tasks.forecast.interface import INTERFACE, ForecastOptions, PastRequ
 from harken.tasks.forecast.recipe import ForecastRecipe
 from harken.tasks.forecast.task import ForecastTask
 from harken.tasks.forecast.windows import Cut, CutSeries, Transform, cut, find_part, load_series, name_of
+from harken.tasks.interface import Form
 from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.results import Show
 from harken.tasks.scores import Scores
 
 WINDOWS = 8  # of a part of a series whose gradients are looked at
 
 
+MAX_LISTED = 200  # series that the studio offers
 COVARIATES_END = (
     "The covariates known ahead end with the data, so the held-out part is forecast (--test); for the future, give a "
     "file with rows that have covariates and no target"
@@ -90,6 +93,13 @@ class ForecastJob(Job):
                     raise UserError(f"--series {options.series} is not there; there are {names}")
             results.append(Forecasts(forecasts, notes))
         return results
+
+    def form(self, model: Forecaster) -> Form:
+        names = [series.name for series in model.ends.series][:MAX_LISTED]
+        return Form(names[0] if names else "", INTERFACE.input.endings, names)
+
+    def show(self, model: Forecaster, text: str, options: ForecastOptions) -> Show:
+        return Show(picture=self.attention_figure(model, self.example_of(model, text)))
 
     def figure(self, results: Sequence[Forecasts]) -> Picture:
         return results[0].forecasts[0].picture()

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from harken.data.strokes.corpus import StrokeCorpus, read_strokes_corpus
 from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.files import read_npz, read_strokes
@@ -23,11 +25,16 @@ from harken.tasks.handwriting.penman import ALPHABET, Penman, build
 from harken.tasks.handwriting.recipe import HandwritingRecipe
 from harken.tasks.handwriting.strokes import Drawings
 from harken.tasks.handwriting.task import HandwritingTask
+from harken.tasks.interface import Form
 from harken.tasks.job import Job, Prepared, Summary, skipped_in_words
+from harken.tasks.results import Show
 from harken.tasks.scores import Scores
 from harken.tasks.splits import find_split
 
 LARGEST_ALPHABET = 4000
+
+
+MAX_POINTS = 4000  # of a drawing that the studio shows
 
 
 class HandwritingJob(Job):
@@ -73,6 +80,16 @@ class HandwritingJob(Job):
             drawings = model.write([text] * options.count, bias=options.bias, seed=options.seed, progress=progress)
             results.append(Drawings(drawings, model.recipe.sampling.max_points))
         return results
+
+    def form(self, model: Penman) -> Form:
+        return super().form(model)._replace(takes_text=model.tokenizer is not None)
+
+    def show(self, model: Penman, text: str, options: WriteOptions) -> Show:
+        """Points (x, y, pen up), to be drawn one after the other."""
+        strokes = model.write(None if model.tokenizer is None else text, options.bias, options.seed)
+        points = np.asarray(strokes.points)[:MAX_POINTS]
+        places = np.concatenate([np.cumsum(points[:, :2], 0), points[:, 2:3]], 1)
+        return Show(title=text, more={"points": places})
 
     def figure(self, results: Sequence[Drawings]) -> InkPicture:
         return results[0].picture()

@@ -30,7 +30,9 @@ from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
 from harken.tasks.baselines import BASELINE, Baseline, cached_baseline, compare
 from harken.tasks.context import CONTEXT, Context, context_of
+from harken.tasks.interface import Form
 from harken.tasks.job import Job, Prepared, Summary, skipped_in_words
+from harken.tasks.labelled.looking import read_example
 from harken.tasks.labelled.predictor import TOKENIZER
 from harken.tasks.labelled.reading import Rows, as_frames, as_rows, in_context, require_kind
 from harken.tasks.labelled.recipe import LabelledRecipe
@@ -169,6 +171,13 @@ class LabelledJob(Job):
     def attention_figure(self, model: Any, example: str) -> Picture:
         found: Picture = model.attention_figure(example)
         return found
+
+    def example_of(self, model: Any, text: str) -> str | np.ndarray:
+        return read_example(super().example_of(model, text), model.recipe.data)
+
+    def form(self, model: Any) -> Form:
+        form = super().form(model)
+        return form._replace(endings=(), takes_text=True) if self.reads_texts(model) else form
 
     def reads_texts(self, model: Any) -> bool:
         return bool(model.recipe.data.kind == "text")

@@ -25,7 +25,7 @@ from harken.tasks.language.results import Continuations, SurprisingText
 from harken.tasks.language.streams import corpus_ids
 from harken.tasks.language.task import LanguageTask
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
-from harken.tasks.results import Result
+from harken.tasks.results import Result, Show
 from harken.tasks.scores import Scores
 from harken.tasks.splits import find_split
 
@@ -118,6 +118,13 @@ class LanguageJob(Job):
             if cancelled():
                 return
             yield part
+
+    def show(self, model: LanguageModel, text: str, options: GenerateOptions) -> Show:
+        """A continuation, and how surprising each token of prompt and continuation is."""
+        continuation = model.generate(text, **settings_of(options))
+        whole = text + continuation
+        picture = model.surprisal(whole) if whole.strip() else None
+        return Show(picture=picture, more={"text": continuation})
 
     def figure(self, results: Sequence[SurprisingText]) -> Picture:
         return results[-1].picture

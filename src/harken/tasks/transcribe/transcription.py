@@ -62,6 +62,9 @@ class Transcription(Result):
     def __str__(self) -> str:
         return self.text
 
+    def figure(self) -> SpectrogramPicture:
+        return self.picture()
+
     def to_json(self, options: TranscribeOptions) -> dict[str, Any]:
         values = self.to_dict()
         if options.posteriors:

@@ -4,8 +4,6 @@ import { Figures } from "../figure.js";
 import { record } from "../recorder.js";
 import { pick } from "./translate.js";
 
-const VERBS = { classify: "Classify", regress: "Predict", tag: "Tag", language: "Continue", forecast: "Forecast", transcribe: "Transcribe", caption: "Caption", handwriting: "Write", answer: "Answer", masked: "Read", elmo: "Read" };
-
 // Handwriting, one point after the other.
 function Ink({ points }) {
   const [count, setCount] = useState(0);
@@ -23,9 +21,9 @@ function Ink({ points }) {
   return html`<svg class="ink" viewBox=${`${left - edge} ${top - edge} ${wide + 2 * edge} ${high + 2 * edge}`} role="img" aria-label="Handwriting"><path d=${d} stroke-width=${Math.max(wide / 320, high / 40)} /></svg>`;
 }
 
-const Rows = ({ rows, task }) => rows.length > 0 && (task === "tag"
+const Rows = ({ rows }) => rows.length > 0 && (rows[0].word !== undefined
   ? html`<p class="tagged">${rows.map((one, at) => html`<span key=${at} title=${`probability ${one.value.toFixed(2)}`}>${one.word}<small>${one.name} ${number(one.value, 2)}</small></span>`)}</p>`
-  : html`<table class="plain"><tbody>${rows.map((one) => html`<tr key=${one.name}><td><b>${one.name}</b></td><td style=${{ width: "180px" }}><${Meter} value=${one.value} /></td><td class="n">${number(one.value)}</td></tr>`)}</tbody></table>`);
+  : html`<table class="plain"><tbody>${rows.map((one, at) => html`<tr key=${at}><td><b>${one.name}</b></td>${one.value !== undefined && html`<td style=${{ width: "180px" }}><${Meter} value=${one.value} /></td><td class="n">${number(one.value)}</td>`}</tr>`)}</tbody></table>`);
 
 function Recorder({ onFile }) {
   const [recording, setRecording] = useState(null);
@@ -37,15 +35,39 @@ function Recorder({ onFile }) {
   return html`<button type="button" class="button" aria-pressed=${Boolean(recording)} onClick=${press}>${recording ? "Stop recording" : "Record"}</button><${Problem} problem=${problem} />`;
 }
 
+// One option of a job from its JSON schema: a slider, a number, a text, a box to tick or a list to choose from.
+function Option({ name, schema, value, onInput }) {
+  const kinds = schema.anyOf || [schema], kind = kinds.find((one) => one.type !== "null") || {}, label = name.replaceAll("_", " ");
+  const unset = value === undefined ? schema.default : value;
+  if (schema["x-slider"]) {
+    const [min, max, step] = schema["x-slider"];
+    return html`<${Range} label=${label} min=${min} max=${max} step=${step} value=${Math.min(max, unset ?? min)} show=${(shown) => (unset === null || unset === undefined ? "default" : String(shown))} onInput=${onInput} />`;
+  }
+  if (kind.type === "boolean") return html`<${Field} label=${label}><input type="checkbox" checked=${Boolean(unset)} onChange=${(event) => onInput(event.target.checked)} /><//>`;
+  if (kind.enum) return html`<${Field} label=${label}><select value=${unset} onChange=${(event) => onInput(event.target.value)}>${kind.enum.map((one) => html`<option key=${one} value=${one} selected=${one === unset}>${one}</option>`)}</select><//>`;
+  const isNumber = kind.type === "integer" || kind.type === "number";
+  return html`<${Field} label=${label}><input type=${isNumber ? "number" : "text"} step=${kind.type === "integer" ? 1 : "any"} min=${kind.minimum} max=${kind.maximum} placeholder="default" title=${schema.description} value=${unset ?? ""} onInput=${(event) => onInput(event.target.value === "" ? null : isNumber ? Number(event.target.value) : event.target.value)} /><//>`;
+}
+
+// The options that the address of the page has, in their types.
+function given(schema, params) {
+  const found = {};
+  for (const name of Object.keys(schema)) {
+    if (params[name] === undefined || params[name] === null) continue;
+    try { found[name] = JSON.parse(params[name]); } catch { found[name] = params[name]; }
+  }
+  return found;
+}
+
 function Job({ model, params, change }) {
   const { value: takes, problem: missing } = useWork((signal) => get(`studio/input?model=${encodeURIComponent(model.name)}`, signal), [model.name]);
   const [file, setFile] = useState(null);
   const [asked, ask] = useState(0);
-  const task = model.task, options = { temperature: Number(params.temperature ?? 0.8), length: Number(params.length ?? 60), seed: Number(params.seed ?? 1), bias: Number(params.bias ?? 1), generate: task === "language" };
+  const schema = takes?.options ?? {}, options = given(schema, params), names = Object.keys(schema);
   const text = params.text ?? takes?.example ?? "";
-  const live = ["classify", "tag", "regress", "answer"].includes(task) && !takes?.file.length;
+  const onlyFiles = Boolean(takes?.file.length) && !takes.choices, live = takes?.live && !onlyFiles;
   const first = useRef(true);
-  useEffect(() => { if (takes && first.current && (takes.series || !takes.file.length)) { first.current = false; ask(1); } }, [takes]);
+  useEffect(() => { if (takes && first.current && !onlyFiles) { first.current = false; ask(1); } }, [takes]);
   const { value, busy, problem } = useWork((signal) => {
     if (!takes || (!asked && !file)) return null;
     const form = new FormData();
@@ -54,20 +76,21 @@ function Job({ model, params, change }) {
     return post("studio/answer", form, signal);
   }, [asked, file, live ? text : null], live ? 300 : 0);
   if (!takes) return html`<${Problem} problem=${missing} /><${Busy} busy=${!missing}>Loading the model<//>`;
-  return html`<form onSubmit=${(event) => { event.preventDefault(); setFile(null); ask(asked + 1); }}>
-      ${takes.series ? html`<${Field} label="Series"><select value=${text} onChange=${(event) => { change({ text: event.target.value }); setFile(null); ask(asked + 1); }}>${takes.series.map((name) => html`<option key=${name} value=${name} selected=${name === text}>${name}</option>`)}</select><//>`
-      : !takes.file.length && !takes.draws_from_nothing ? html`<${TextBox} label=${task === "answer" ? "Facts, then a question" : task === "language" ? "Beginning" : "Text"} rows=${2} value=${text} onInput=${(next) => change({ text: next || " " })} />` : null}
+  const option = (name) => html`<${Option} key=${name} name=${name} schema=${schema[name]} value=${options[name]} onInput=${(next) => change({ [name]: next })} />`;
+  const others = names.filter((name) => !schema[name]["x-slider"]);
+  return html`<form onSubmit=${(event) => { event.preventDefault(); if (!onlyFiles) setFile(null); ask(asked + 1); }}>
+      ${takes.choices ? html`<${Field} label=${takes.label}><select value=${text} onChange=${(event) => { change({ text: event.target.value }); setFile(null); ask(asked + 1); }}>${takes.choices.map((name) => html`<option key=${name} value=${name} selected=${name === text}>${name}</option>`)}</select><//>`
+      : takes.takes_text ? html`<${TextBox} label=${takes.label} rows=${2} value=${text} onInput=${(next) => change({ text: next || " " })} />` : null}
       <div class="bar" style=${{ marginTop: "10px" }}>
         ${takes.file.length > 0 && html`<${Field} label=${`A file (${takes.file.join(", ")})`}><input type="file" accept=${takes.file.join()} onChange=${(event) => setFile(event.target.files[0] || null)} /><//>`}
-        ${task === "transcribe" && html`<${Recorder} onFile=${setFile} />`}
-        ${task === "language" && html`<${Range} label="Temperature" min=${0} max=${1.5} step=${0.05} value=${options.temperature} onInput=${(next) => change({ temperature: next })} /><${Range} label="Tokens" min=${5} max=${200} step=${5} value=${options.length} onInput=${(next) => change({ length: next })} />`}
-        ${task === "handwriting" && html`<${Range} label="Neatness" min=${0} max=${5} step=${0.25} value=${options.bias} onInput=${(next) => change({ bias: next })} />`}
-        ${["language", "handwriting"].includes(task) && html`<${Range} label="Seed" min=${1} max=${50} value=${options.seed} onInput=${(next) => change({ seed: next })} />`}
-        ${!(takes.file.length > 0 && !takes.series) && html`<button class="button strong" disabled=${busy}>${VERBS[task] || "Run"}</button>`}<${Busy} busy=${busy} /></div></form>
+        ${takes.file.includes(".wav") && html`<${Recorder} onFile=${setFile} />`}
+        ${names.filter((name) => schema[name]["x-slider"]).map(option)}
+        ${(!onlyFiles || file) && html`<button class="button strong" disabled=${busy}>${takes.verb[0].toUpperCase() + takes.verb.slice(1)}</button>`}<${Busy} busy=${busy} /></div>
+      ${others.length > 0 && html`<details><summary>More options</summary><div class="bar">${others.map(option)}</div></details>`}</form>
     <${Problem} problem=${problem} />
     ${value && html`<div class="card">${value.title && html`<h2>${value.title}</h2>`}
       ${value.text !== undefined && html`<p class="verdict">${text}<b>${value.text}</b></p>`}
-      <${Rows} rows=${value.rows} task=${task} />${value.points && html`<${Ink} points=${value.points} />`}
+      <${Rows} rows=${value.rows} />${value.points && html`<${Ink} points=${value.points} />`}
       ${value.caption && html`<p class="note">${value.caption}</p>`}<${Figures} figures=${value.figures.map((one) => (one.title === value.title ? { ...one, title: "" } : one))} /></div>`}`;
 }
 
