@@ -217,8 +217,9 @@ def test_compiles_as_one_graph(layer_norm: bool) -> None:
     right = layer(values, lengths=lengths)[0]
     found = compiled(values, lengths=lengths)[0]
     assert torch.allclose(found, right, atol=1e-5)
-    gradients = [torch.autograd.grad(made.square().sum(), [values, *layer.parameters()]) for made in (found, right)]
-    assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(*gradients, strict=True))
+    # With layer norm gradients are as large as 100, and float32 alone is up to 1e-5 of their norm away from float64.
+    mine, others = (torch.autograd.grad(made.square().sum(), [values, *layer.parameters()]) for made in (found, right))
+    assert furthest(list(mine), [part.double() for part in others]) < 4 * TOLERANCE[torch.float32]
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])

@@ -7,10 +7,21 @@ It has no derivative of its own: the reference in `harken.nn` has.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from harken.kernels.recurrent.triton.launch import CELLS, boards, launch, plan_for, sentinel_filled, wide, zoning
+from harken.kernels.recurrent.triton.launch import (
+    CELLS,
+    common_options,
+    exchange_buffers,
+    launch,
+    plan_for,
+    sentinel_filled,
+    wide,
+    zoneout_mode,
+)
 from harken.kernels.recurrent.triton.plan import GATES, SAVED
 
 
@@ -36,32 +47,42 @@ def launch_backward(
     """Gradients of W x + b, of U h where that is another, of the first h and C, of the peepholes, of the gains."""
     from harken.kernels.recurrent.triton.backward import backward_kernel
 
-    time, rows, directions, units = d_y.shape
-    gates, has_cell, peeps = GATES[kind], kind in CELLS, _has_sums(kind, extra, gain)
+    _, rows, directions, units = d_y.shape
+    sums_extra = _has_sums(kind, extra, gain)
     plan = plan_for(kind, saved, backward=True)
     blocks = -(-rows // plan.rows)
-    d_input = sentinel_filled(saved, time, rows, directions, gates, units)
-    d_product = sentinel_filled(saved, *_product_shape(kind, tuple(d_y.shape), gain))
-    d_hidden = saved.new_empty(directions, rows, units)
-    d_cell = wide(saved, directions, rows, units) if has_cell else wide(saved, 0)
-    d_extra = wide(saved, blocks, directions, 3, units) if peeps else wide(saved, 0)
-    d_gain = wide(saved, 0) if gain is None else wide(saved, blocks, *gain.shape)
-    board = boards(saved, kind, plan, tuple(d_y.shape)) if gain is not None else (wide(saved, 0), wide(saved, 0))
+    d_input, d_product, d_hidden, d_cell, _, _ = outputs = _outputs(d_y, extra, gain, saved, kind)
+    d_extra = wide(saved, blocks, directions, 3, units) if sums_extra else outputs[4]
+    d_gain = outputs[5] if gain is None else wide(saved, blocks, *gain.shape)
+    buffers = exchange_buffers(saved, kind, plan, d_y.shape, gain)
     given = [d_y, d_hidden_last, d_cell_last, weight, extra, keep, stay_hidden, stay_cell, lengths, saved, previous]
-    given += [d_input, d_product, d_hidden, d_cell, d_extra, gain, *board, normals, scales, d_gain]
-    arguments = tuple(None if part is None else part.contiguous() for part in given)
+    given += [d_input, d_product, d_hidden, d_cell, d_extra, gain, *buffers, normals, scales, d_gain]
+    zones = zoneout_mode(zone, stay_hidden)
     options = {
-        "T": time,
-        "B": rows,
-        "H": units,
-        "zone": zone,
-        "EXTRA": extra is not None,
-        "ROWS": 0 if gain is None else gain.shape[1] // units,
-        "OPTIONS": (kind, gates, SAVED[kind], directions, keep is not None, zoning(zone, stay_hidden), peeps, reverse),
+        **common_options(d_y.shape, zone, extra, gain),
+        "OPTIONS": (kind, GATES[kind], SAVED[kind], directions, keep is not None, zones, sums_extra, reverse),
     }
-    launch(backward_kernel, plan.programs(rows, units, directions), plan, arguments, options)
-    sums = (d_extra.sum(0) if peeps else d_extra, d_gain if gain is None else d_gain.sum(0))
+    launch(backward_kernel, plan.programs(rows, units, directions), plan, given, options)
+    sums = (d_extra.sum(0) if sums_extra else d_extra, d_gain if gain is None else d_gain.sum(0))
     return d_input, d_product, d_hidden, d_cell, *sums
+
+
+def _outputs(
+    d_y: Tensor, extra: Tensor | None, gain: Tensor | None, saved: Tensor, kind: str
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """What the operator returns, before a launch fills it."""
+    time, rows, directions, units = d_y.shape
+    each, none = (time, rows, directions, GATES[kind], units), (0,)
+    # the gradient of U h, where it is not that of W x + b
+    product = each if gain is not None else d_y.shape if kind == "gru" else none
+    return (
+        sentinel_filled(saved, *each),
+        sentinel_filled(saved, *product),
+        saved.new_empty(directions, rows, units),
+        wide(saved, *((directions, rows, units) if kind in CELLS else none)),
+        wide(saved, *((directions, 3, units) if _has_sums(kind, extra, gain) else none)),
+        wide(saved, *(none if gain is None else gain.shape)),
+    )
 
 
 def _has_sums(kind: str, extra: Tensor | None, gain: Tensor | None) -> bool:
@@ -69,46 +90,13 @@ def _has_sums(kind: str, extra: Tensor | None, gain: Tensor | None) -> bool:
     return extra is not None and (kind in CELLS or gain is not None)
 
 
-def _product_shape(kind: str, shape: tuple[int, ...], gain: Tensor | None) -> tuple[int, ...]:
-    """Of the gradient of U h, where it is not that of W x + b."""
-    if gain is not None:
-        return *shape[:3], GATES[kind], shape[3]
-    return shape if kind == "gru" else (0,)
-
-
 recurrent_backward = torch.library.custom_op("harken::recurrent_backward", launch_backward, mutates_args=())
 
 
 @recurrent_backward.register_fake
-def _(
-    d_y: Tensor,
-    d_hidden_last: Tensor,
-    d_cell_last: Tensor,
-    weight: Tensor,
-    extra: Tensor | None,
-    gain: Tensor | None,
-    keep: Tensor | None,
-    stay_hidden: Tensor | None,
-    stay_cell: Tensor | None,
-    lengths: Tensor,
-    saved: Tensor,
-    previous: Tensor,
-    normals: Tensor,
-    scales: Tensor,
-    kind: str,
-    zone: float,
-    reverse: bool,
-) -> tuple[Tensor, ...]:
-    _, rows, directions, units = d_y.shape
-    shape = tuple(d_y.shape)
-    return (
-        saved.new_empty(*shape[:3], GATES[kind], units),
-        saved.new_empty(_product_shape(kind, shape, gain)),
-        saved.new_empty(directions, rows, units),
-        wide(saved, directions, rows, units) if kind in CELLS else wide(saved, 0),
-        wide(saved, directions, 3, units) if _has_sums(kind, extra, gain) else wide(saved, 0),
-        wide(saved, 0) if gain is None else wide(saved, *gain.shape),
-    )
+def _(d_y: Tensor, *given: Any) -> tuple[Tensor, ...]:
+    extra, gain, saved, kind = given[3], given[4], given[9], given[13]
+    return _outputs(d_y, extra, gain, saved, kind)
 
 
 def weight_gradient(
@@ -127,17 +115,19 @@ def weight_gradient(
     steps = (d_product if normed else d_input).view(time * rows, directions, gates * units)
     states = seen.view(time * rows, directions, units)
     each = []
-    for way in range(directions):
-        here = steps[:, way]
+    for direction in range(directions):
+        here = steps[:, direction]
         parts = [here]
         if kind == "gru" and not normed:
-            parts = [here[:, : 2 * units], d_product.view(time * rows, directions, units)[:, way]]
+            parts = [here[:, : 2 * units], d_product.view(time * rows, directions, units)[:, direction]]
         elif kind == "gru_before":
             parts = [here[:, : 2 * units]]
-        begin = None if first is None else first[way]
-        made = [_over_steps(part, states[:, way], rows, reverse or way == 1, begin, lengths) for part in parts]
+        begin = None if first is None else first[direction]
+        made = [
+            _over_steps(part, states[:, direction], rows, reverse or direction == 1, begin, lengths) for part in parts
+        ]
         if kind == "gru_before":
-            made.append(here[:, 2 * units :].t() @ reset_seen.view(time * rows, directions, units)[:, way])
+            made.append(here[:, 2 * units :].t() @ reset_seen.view(time * rows, directions, units)[:, direction])
         each.append(torch.cat(made) if len(made) > 1 else made[0])
     return torch.stack(each) if directions > 1 else each[0][None]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -42,17 +43,28 @@ def wide(like: Tensor, *shape: int) -> Tensor:
     return torch.empty(shape, dtype=torch.float32, device=like.device)
 
 
-def boards(like: Tensor, kind: str, plan: Plan, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Where programs tell each other of the norms of all gates, and of the inner norm; shape (T, B, D, H)."""
+def exchange_buffers(
+    like: Tensor, kind: str, plan: Plan, shape: Sequence[int], gain: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Where programs exchange the sums for the norms of all gates, and of the inner norm; shape (T, B, D, H)."""
     *steps, units = shape
-    blocks, numbers = -(-units // plan.units), wide(like, 0)
-    inner = sentinel_filled(numbers, *steps, blocks, 1, 2) if NORMS[kind] > TOGETHER[kind] else numbers
-    return sentinel_filled(numbers, *steps, blocks, gate_rows(kind), 2), inner
+    blocks, none = -(-units // plan.units), wide(like, 0)
+    if gain is None:
+        return none, none
+    inner = sentinel_filled(none, *steps, blocks, 1, 2) if NORMS[kind] > TOGETHER[kind] else none
+    return sentinel_filled(none, *steps, blocks, gate_rows(kind), 2), inner
 
 
-def zoning(zone: float, stay: Tensor | None) -> int:
-    """The kernels' ZONE."""
+def zoneout_mode(zone: float, stay: Tensor | None) -> int:
+    """The kernels' ZONE: 0 none, 1 by its mean, 2 by masks."""
     return 2 if stay is not None else int(zone > 0)
+
+
+def common_options(shape: Sequence[int], zone: float, extra: Tensor | None, gain: Tensor | None) -> dict[str, Any]:
+    """The options of both kernels for (T, B, D, H)."""
+    time, rows, _, units = shape
+    gain_rows = 0 if gain is None else gain.shape[1] // units
+    return {"T": time, "B": rows, "H": units, "zone": zone, "EXTRA": extra is not None, "ROWS": gain_rows}
 
 
 def precision(options: dict[str, Any]) -> str:
@@ -70,8 +82,9 @@ def precision(options: dict[str, Any]) -> str:
     return "ieee" if kind == "rnn_relu" else "tf32x3"
 
 
-def launch(kernel: Any, programs: int, plan: Plan, arguments: tuple[Tensor | None, ...], options: dict) -> None:
+def launch(kernel: Any, programs: int, plan: Plan, tensors: Sequence[Tensor | None], options: dict[str, Any]) -> None:
     """Start all programs at once: the driver refuses a launch that does not fit; a timeout raises asynchronously."""
+    arguments = [None if part is None else part.contiguous() for part in tensors]
     present = next(part for part in arguments if part is not None)
     device = present.device
     if device not in _ok_flags:

@@ -16,7 +16,16 @@ import torch
 from torch import Tensor
 
 from harken.kernels.recurrent.triton.gradient import weight_gradient
-from harken.kernels.recurrent.triton.launch import CELLS, boards, launch, plan_for, sentinel_filled, wide, zoning
+from harken.kernels.recurrent.triton.launch import (
+    CELLS,
+    common_options,
+    exchange_buffers,
+    launch,
+    plan_for,
+    sentinel_filled,
+    wide,
+    zoneout_mode,
+)
 from harken.kernels.recurrent.triton.plan import NORMS, SAVED, gate_rows
 
 
@@ -56,74 +65,52 @@ def launch_forward(
     """
     from harken.kernels.recurrent.triton.forward import forward_kernel
 
-    time, rows, directions, gates, units = from_input.shape
+    _, rows, directions, gates, units = from_input.shape
     plan = plan_for(kind, from_input, backward=False)
-    shape = (time, rows, directions, units)
-    y = sentinel_filled(from_input, *shape)
-    seen = y if keep is None else sentinel_filled(y, *shape)
-    reset_seen = sentinel_filled(y, *shape) if kind == "gru_before" else y.new_empty(0)
-    saved = y.new_empty((*shape[:3], SAVED[kind], units) if save else 0)
-    previous = wide(y, *shape) if save and gates > 1 else wide(y, 0)
-    hidden_last = y.new_empty(directions, rows, units)
-    cell_last = wide(y, directions, rows, units) if kind in CELLS else wide(y, 0)
-    count = NORMS[kind] if save and gain is not None else 0
-    normals, scales = y.new_empty(*shape[:3], count, units), wide(y, *shape[:3], count)
-    board, inner_board = boards(y, kind, plan, shape) if gain is not None else (wide(y, 0), wide(y, 0))
+    outputs = _outputs(from_input, gain, keep, kind, save)
+    y, hidden_last, cell_last, seen, reset_seen, saved, previous, normals, scales = outputs
+    buffers = exchange_buffers(y, kind, plan, y.shape, gain)
     first_seen = hidden if hidden is None or keep is None else hidden * keep
     given = [from_input, weight, first_seen, hidden, cell, extra, keep, stay_hidden, stay_cell, lengths]
-    arguments = *(None if part is None else part.contiguous() for part in given), y, seen, reset_seen
-    zones = zoning(zone, stay_hidden)
+    given += [y, y if keep is None else seen, reset_seen, hidden_last, cell_last, saved, previous, gain]
+    zones = zoneout_mode(zone, stay_hidden)
     options = {
-        "T": time,
-        "B": rows,
-        "H": units,
-        "zone": zone,
-        "EXTRA": extra is not None,
+        **common_options(y.shape, zone, extra, gain),
         "STATE": hidden is not None,
-        "ROWS": 0 if gain is None else gain.shape[1] // units,
         "OPTIONS": (kind, gates, SAVED[kind], directions, keep is not None, zones, save, gate_rows(kind), reverse),
     }
-    gain = None if gain is None else gain.contiguous()
-    made = (hidden_last, cell_last, saved, previous, gain, board, inner_board, normals, scales)
-    launch(forward_kernel, plan.programs(rows, units, directions), plan, (*arguments, *made), options)
-    seen = y.new_empty(0) if keep is None else seen
-    return y, hidden_last, cell_last, seen, reset_seen, saved, previous, normals, scales
+    launch(forward_kernel, plan.programs(rows, units, directions), plan, [*given, *buffers, normals, scales], options)
+    return outputs
+
+
+def _outputs(
+    from_input: Tensor, gain: Tensor | None, keep: Tensor | None, kind: str, save: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """What the operator returns, before a launch fills it."""
+    time, rows, directions, gates, units = from_input.shape
+    shape = (time, rows, directions, units)
+    y = sentinel_filled(from_input, *shape)
+    count = NORMS[kind] if save and gain is not None else 0
+    return (
+        y,
+        y.new_empty(directions, rows, units),
+        wide(y, directions, rows, units) if kind in CELLS else wide(y, 0),
+        y.new_empty(0) if keep is None else sentinel_filled(y, *shape),
+        sentinel_filled(y, *shape) if kind == "gru_before" else y.new_empty(0),
+        y.new_empty((*shape[:3], SAVED[kind], units) if save else 0),
+        wide(y, *shape) if save and gates > 1 else wide(y, 0),
+        y.new_empty(*shape[:3], count, units),
+        wide(y, *shape[:3], count),
+    )
 
 
 recurrent = torch.library.custom_op("harken::recurrent", launch_forward, mutates_args=())
 
 
 @recurrent.register_fake
-def _(
-    from_input: Tensor,
-    weight: Tensor,
-    hidden: Tensor | None,
-    cell: Tensor | None,
-    extra: Tensor | None,
-    gain: Tensor | None,
-    keep: Tensor | None,
-    stay_hidden: Tensor | None,
-    stay_cell: Tensor | None,
-    lengths: Tensor,
-    kind: str,
-    zone: float,
-    reverse: bool,
-    save: bool,
-) -> tuple[Tensor, ...]:
-    time, rows, directions, gates, units = from_input.shape
-    shape = (time, rows, directions, units)
-    count = NORMS[kind] if save and gain is not None else 0
-    return (
-        from_input.new_empty(shape),
-        from_input.new_empty(directions, rows, units),
-        wide(from_input, directions, rows, units) if kind in CELLS else wide(from_input, 0),
-        from_input.new_empty(0 if keep is None else shape),
-        from_input.new_empty(shape if kind == "gru_before" else 0),
-        from_input.new_empty((*shape[:3], SAVED[kind], units) if save else 0),
-        wide(from_input, *shape) if save and gates > 1 else wide(from_input, 0),
-        from_input.new_empty(*shape[:3], count, units),
-        wide(from_input, *shape[:3], count),
-    )
+def _(from_input: Tensor, *given: Any) -> tuple[Tensor, ...]:
+    gain, keep, kind, save = given[4], given[5], given[9], given[12]
+    return _outputs(from_input, gain, keep, kind, save)
 
 
 def _keep_for_backward(ctx: Any, inputs: tuple, output: tuple) -> None:
