@@ -2,6 +2,7 @@
 
 import io
 import pickle
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -228,3 +229,27 @@ def test_a_frame_with_one_column_of_texts() -> None:
 def test_a_tagger_says_what_is_wrong(X: Any, y: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         harken.SequenceTagger(**QUICK).fit(X, y)
+
+
+def test_columns_of_polars_and_numpy_strings_are_texts() -> None:
+    texts, labels = ["good film", "bad film"] * 4, ["+", "-"] * 4
+    columns: list[Any] = [np.array(texts, dtype=np.dtypes.StringDType())]
+    if find_spec("polars"):
+        import polars
+
+        columns.append(polars.Series(texts))
+    expected = harken.SequenceClassifier(max_iter=2, random_state=1).fit(texts, labels).predict_proba(texts)
+    for column in columns:
+        model = harken.SequenceClassifier(max_iter=2, random_state=1).fit(column, labels)
+        assert np.array_equal(model.predict_proba(column), expected)
+
+
+def test_a_pickle_holds_no_checkpoints() -> None:
+    model = harken.SequenceClassifier(max_iter=12).fit(["good", "bad"] * 4, ["+", "-"] * 4)
+    assert "model.safetensors" in model.files_
+    assert not [name for name in model.files_ if name.startswith("checkpoint")]
+
+
+def test_a_tagger_refuses_a_tag_in_the_place_of_a_list() -> None:
+    with pytest.raises(ValueError, match=r"y\[0\] is 3; expected a list of tags"):
+        harken.SequenceTagger().fit([["the", "cat"]], [3])

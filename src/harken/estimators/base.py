@@ -1,4 +1,4 @@
-"""What all estimators share: parameters, a run, and a pickle that is a model folder."""
+"""The base of all estimators: parameters, a run, and a pickle that is a model folder."""
 
 from __future__ import annotations
 
@@ -14,20 +14,26 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from harken.data.text.examples import Labelled, LabelledSplits
 from harken.errors import UserError
 from harken.estimators import running
+from harken.estimators.inputs import read, rows_alike
 from harken.recipe import Recipe
 from harken.registry import CELLS, recipe_class
 from harken.tasks.job import Prepared
+from harken.tasks.labelled.reading import as_rows
+from harken.tasks.registry import job_of
+from harken.tasks.sequence_task import length_batches
 
 SEEDS = 2**31 - 1
+SECTIONS = {"classify": "classifier", "regress": "regressor"}  # of a recipe
 BATCH_TOKENS = 16384
 ARCHITECTURES = ("transformer", "convolutional")  # that `cell` may name beside the cells
 PARAMETERS = {"max_steps": "max_iter", "kind": "tokenizer", "size": "vocabulary_size", "seed": "random_state"}
 
 
 class SequenceEstimator(BaseEstimator):
-    """Parameters are those of `__init__`; what `fit` finds ends in an underscore."""
+    """Parameters are those of `__init__`; the results of `fit` end in an underscore."""
 
     files_: running.Files
 
@@ -41,7 +47,7 @@ class SequenceEstimator(BaseEstimator):
         """The job's object: what `harken.load` gives of `save`'s folder."""
         check_is_fitted(self, "files_")
         if "model_" not in self.__dict__:
-            self.model_ = running.opened(self.files_)
+            self.model_ = running.load_files(self.files_)
             self.model_.model.double()  # so that a row's result does not depend on its neighbours
         return self.model_
 
@@ -99,7 +105,7 @@ class SequenceEstimator(BaseEstimator):
         try:
             return recipe_class(task).model_validate(values)
         except ValidationError as problem:
-            raise ValueError(self._explained(problem)) from None
+            raise ValueError(self._explain(problem)) from None
 
     def _check_parameters(self) -> None:
         """Check what is computed with before a recipe is made."""
@@ -115,7 +121,7 @@ class SequenceEstimator(BaseEstimator):
     def _wrong(self, name: str, allowed: str, value: Any) -> str:
         return f"The {name!r} parameter of {type(self).__name__} must be {allowed}. Got {value!r} instead."
 
-    def _explained(self, problem: ValidationError) -> str:
+    def _explain(self, problem: ValidationError) -> str:
         """The first problem of a recipe, as a problem of the parameter that it was made from."""
         details = problem.errors(include_url=False)[0]
         key = str(details["loc"][-1])
@@ -126,26 +132,59 @@ class SequenceEstimator(BaseEstimator):
         return self._wrong(name, allowed, getattr(self, name))
 
 
+class WholeSequenceEstimator(SequenceEstimator):
+    """One answer for each text or array: the reading, training and prediction of classifiers and regressors."""
+
+    def _fit(self, task: str, X: Any, y: Any, section: dict[str, Any], check: Callable[[Any], Any]) -> None:
+        """Train on examples and what `check` makes of y; `section` holds the job's own keys."""
+        known: Any = self
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        self.kind_, examples = read(self, X, reset=True, samples=2)
+        targets = check(y)
+        rows_alike(examples, targets)
+        labelled = Labelled(examples, list(targets))
+        longest = max(len(example.split()) + 1 if self.kind_ == "text" else len(example) for example in examples)
+        sections = {
+            "data": {"kind": self.kind_, "train": "memory"},
+            "tokenizer": {"kind": known.tokenizer, "size": known.vocabulary_size},
+            SECTIONS[task]: {"pooling": known.pooling, "dropout": known.dropout, **section},
+        }
+        recipe = self._recipe(task, sections, known.batch_size * longest)
+        splits, job = LabelledSplits("memory", labelled, labelled, {}), job_of(task)
+        self._train(recipe, lambda recipe, folder: job.prepare_examples(recipe, splits, folder))
+
+    def _outputs(self, X: Any) -> np.ndarray:
+        """The network's answer for every example, (N, K) in double precision."""
+        predictor = self.model
+        _, examples = read(self, X, reset=False)
+        network = predictor.model.eval()
+
+        def call(values: torch.Tensor, lengths: torch.Tensor) -> np.ndarray:
+            values = values.double() if values.is_floating_point() else values
+            answer = network(values.to(predictor.device), lengths.to(predictor.device))
+            answer = answer[0] if isinstance(answer, tuple) else answer
+            return np.asarray(answer.double().cpu())
+
+        with sklearn_errors(), torch.no_grad():
+            rows = as_rows(examples, predictor.recipe, predictor.tokenizer, predictor.channels)
+            batches = list(length_batches(rows.lengths, BATCH_TOKENS))
+            answers = np.concatenate([call(*rows.gather(batch)) for batch in batches])
+        ordered = np.empty_like(answers)
+        ordered[np.concatenate(batches)] = answers
+        return ordered
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.input_tags.string = True
+        return tags
+
+
 @contextmanager
 def sklearn_errors() -> Iterator[None]:
-    """What harken calls a user's error is a ValueError to scikit-learn."""
+    """Raise a user's error of harken as the ValueError that scikit-learn expects."""
     try:
         yield
     except UserError as problem:
         raise ValueError(str(problem)) from problem
-
-
-def outputs(network: torch.nn.Module, rows: Any, device: torch.device, call: Callable[..., torch.Tensor]) -> np.ndarray:
-    """What a network says of every row (N, K), in double precision."""
-    from harken.tasks.sequence_task import length_batches
-
-    found: list[np.ndarray | None] = [None] * len(rows)
-    network.eval()
-    for chosen in length_batches(rows.lengths, BATCH_TOKENS):
-        values, lengths = rows.gather(chosen)
-        values = values.double() if values.is_floating_point() else values
-        with torch.no_grad():
-            made = call(values.to(device), lengths.to(device)).double().cpu().numpy()
-        for place, row in enumerate(chosen):
-            found[row] = made[place]
-    return np.stack([row for row in found if row is not None])

@@ -67,20 +67,20 @@ class SequenceForecaster(RegressorMixin, SequenceEstimator):
         """A series (or a list of several), or rows of the past (N, T) with what came, (N,) or (N, horizon)."""
         if y is None:
             return self._fit_series(X)
-        table, wanted = validate_data(
+        table, targets = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
         )
-        self.flat_ = wanted.ndim == 1
-        wanted = np.asarray(wanted, dtype=np.float64).reshape(len(table), -1)
-        self.horizon_, self.window_ = wanted.shape[1], table.shape[1]
-        series = [_series(np.concatenate(row)) for row in zip(table, wanted, strict=True)]
+        self.flat_ = targets.ndim == 1
+        targets = np.asarray(targets, dtype=np.float64).reshape(len(table), -1)
+        self.horizon_, self.window_ = targets.shape[1], table.shape[1]
+        series = [_series(np.concatenate(row)) for row in zip(table, targets, strict=True)]
         end = self.window_ + self.horizon_
         self._run(series, [(number, self.window_, end) for number in range(len(series))])
         return self
 
     def _fit_series(self, data: Any) -> SequenceForecaster:
         series = [_series(values) for values in _several(data)]
-        shortest = min(len(one) for one in series)
+        shortest = min(map(len, series))
         self.horizon_, self.window_ = self.horizon, min(self.window, max(2, shortest - 2))
         self.n_features_in_, self.flat_ = self.window_, False
         self._run(series, None)
@@ -116,23 +116,23 @@ class SequenceForecaster(RegressorMixin, SequenceEstimator):
         """Rows of the past (N, T) -> (N, horizon), or (N,) where y was; without X, after the end of the series."""
         forecaster = self.model
         if X is None:
-            pasts = [one.target for one in forecaster.ends.series]
-            found = np.stack([self._ahead(past[None, -self.window_ :])[0] for past in pasts])
-            return found[0] if len(found) == 1 else found
+            pasts = [series.target for series in forecaster.ends.series]
+            forecasts = np.stack([self._ahead(past[None, -self.window_ :])[0] for past in pasts])
+            return forecasts[0] if len(forecasts) == 1 else forecasts
         if isinstance(X, np.ndarray | list) and np.ndim(X) == 1 and len(X) and np.isscalar(X[0]) and not self.flat_:
             return self._ahead(check_array([X], dtype=np.float64)[:, -self.window_ :])[0]
         table = validate_data(self, X, dtype=np.float64, reset=False)
-        found = self._ahead(table)
-        return found[:, 0] if self.flat_ else found
+        forecasts = self._ahead(table)
+        return forecasts[:, 0] if self.flat_ else forecasts
 
     def _ahead(self, past: np.ndarray) -> np.ndarray:
         forecaster = self.model
         values = torch.from_numpy(forecaster.transform.apply(past))[..., None].to(forecaster.device)
         future = values.new_zeros(len(values), self.horizon_, 0)
         with torch.no_grad():
-            found = forecaster.model.unroll(values, None, future)[..., forecaster.model.quantiles.index(0.5)]
-        ready: np.ndarray = forecaster.transform.undo(found.cpu().numpy())
-        return ready
+            median = forecaster.model.unroll(values, None, future)[..., forecaster.model.quantiles.index(0.5)]
+        forecasts: np.ndarray = forecaster.transform.undo(median.cpu().numpy())
+        return forecasts
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """R² of rows; of a series, minus the MASE over all its origins, so that more is better."""
@@ -141,8 +141,8 @@ class SequenceForecaster(RegressorMixin, SequenceEstimator):
         check_is_fitted(self, "files_")
         errors, scales = [], []
         for values in _several(X):
-            rows, wanted = windows(values, self.window_, self.horizon_)
-            errors.append(np.abs(self._ahead(rows) - wanted).mean())
+            rows, targets = windows(values, self.window_, self.horizon_)
+            errors.append(np.abs(self._ahead(rows) - targets).mean())
             scales.append(season_scale(values, self.season))
         return -float(np.mean(np.array(errors) / np.array(scales)))
 
@@ -178,4 +178,4 @@ def _several(data: Any) -> list[np.ndarray]:
     if data is None or not len(data):
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
     single = not isinstance(data, list) or np.isscalar(data[0])
-    return [check_array(np.asarray(one)[None], dtype=np.float64)[0] for one in ([data] if single else data)]
+    return [check_array(np.asarray(values)[None], dtype=np.float64)[0] for values in ([data] if single else data)]

@@ -1,4 +1,4 @@
-"""What may be given as X: texts, arrays (N, T) and (N, T, C), or lists of arrays of any lengths.
+"""The inputs X: texts, arrays (N, T) and (N, T, C), or lists of arrays of any lengths.
 
     ["a text", ...]                   texts; also a data frame with one column of them
     array (N, T), data frame          N sequences of T steps with one channel: what scikit-learn calls features
@@ -66,6 +66,8 @@ def read(estimator: Any, data: Any, *, reset: bool, samples: int = 1) -> tuple[s
         ValueError: as scikit-learn says it.
     """
     data = text_column(data)
+    if _has_texts(data):
+        data = [str(text) if isinstance(text, str) else text for text in data]
     if is_tabular(data):
         table = validate_data(estimator, data, dtype=np.float64, reset=reset, ensure_min_samples=samples)
         return "signal", [row[:, None] for row in table]
@@ -91,7 +93,7 @@ def text_column(data: Any) -> Any:
     if len(getattr(data, "shape", ())) != 2 or hasattr(data, "toarray"):  # a sparse matrix holds no texts
         return data
     values = np.asarray(data)
-    if values.dtype.kind not in "OUST" or not values.size or not any(isinstance(one, str) for one in values[0]):
+    if values.dtype.kind not in "OUST" or not values.size or not any(isinstance(cell, str) for cell in values[0]):
         return data
     if values.shape[1] != 1:
         names = ", ".join(str(name) for name in getattr(data, "columns", range(values.shape[1])))
@@ -100,8 +102,8 @@ def text_column(data: Any) -> Any:
 
 
 def _has_texts(data: Any) -> bool:
-    """A pandas or polars column of texts."""
-    return getattr(data, "ndim", None) == 1 and len(data) > 0 and isinstance(next(iter(data)), str)
+    """Whether this is a column of texts of pandas, polars or numpy."""
+    return len(getattr(data, "shape", ())) == 1 and len(data) > 0 and isinstance(next(iter(data)), str)
 
 
 def rows_alike(data: Sequence[Any], target: Sequence[Any]) -> None:

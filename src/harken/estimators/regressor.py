@@ -13,13 +13,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, column_or_1d
 
-from harken.data.text.examples import Labelled, LabelledSplits
-from harken.estimators.base import SequenceEstimator, outputs, sklearn_errors
-from harken.estimators.inputs import read, rows_alike
-from harken.tasks.regress.job import JOB
+from harken.estimators.base import WholeSequenceEstimator
 
 
-class SequenceRegressor(RegressorMixin, SequenceEstimator):
+class SequenceRegressor(RegressorMixin, WholeSequenceEstimator):
     """Reads sequences and gives one number each.
 
     Args:
@@ -55,33 +52,13 @@ class SequenceRegressor(RegressorMixin, SequenceEstimator):
 
     def fit(self, X: Any, y: Any) -> SequenceRegressor:
         """Texts or arrays (`harken.estimators.inputs`) and a number for each."""
-        if y is None:
-            raise ValueError("SequenceRegressor requires y to be passed, but the target y is None")
-        self.kind_, examples = read(self, X, reset=True, samples=2)
-        values = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
-        rows_alike(examples, values)
-        labelled = Labelled(examples, list(values))
-        longest = max(len(example.split()) + 1 if self.kind_ == "text" else len(example) for example in examples)
-        sections = {
-            "data": {"kind": self.kind_, "train": "memory"},
-            "tokenizer": {"kind": self.tokenizer, "size": self.vocabulary_size},
-            "regressor": {"pooling": self.pooling, "dropout": self.dropout, "loss": self.loss},
-        }
-        recipe = self._recipe("regress", sections, self.batch_size * longest)
-        splits = LabelledSplits("memory", labelled, labelled, {})
-        self._train(recipe, lambda recipe, folder: JOB.prepare_examples(recipe, splits, folder))
+
+        def numbers(y: Any) -> np.ndarray:
+            return column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
+
+        self._fit("regress", X, y, {"loss": self.loss}, numbers)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
         """(N,)."""
-        regressor = self.model
-        _, examples = read(self, X, reset=False)
-        network = regressor.model
-        with sklearn_errors():
-            return outputs(network, regressor.rows(examples), regressor.device, network)[:, 0]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        tags.input_tags.string = True
-        return tags
+        return self._outputs(X)[:, 0]

@@ -19,7 +19,7 @@ from harken.plan import resolve
 from harken.recipe import Recipe
 from harken.tasks.job import Prepared
 from harken.tasks.registry import job_of
-from harken.training.checkpoints import CHECKPOINT
+from harken.training.checkpoints.progress import CHECKPOINT, PREVIOUS
 from harken.training.folder import RECIPE
 from harken.training.loop import Trainer
 
@@ -40,10 +40,11 @@ def train_quietly(recipe: Recipe, prepare: Callable[[Recipe, Path], Prepared]) -
         finally:
             torch.set_num_threads(threads)
         write_card(folder, recipe, job, prepared, state)
-        return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.name != CHECKPOINT}
+        paths = (path for path in sorted(folder.iterdir()) if path.name not in (CHECKPOINT, PREVIOUS))
+        return {path.name: path.read_bytes() for path in paths}
 
 
-def opened(files: Mapping[str, bytes], device: str = "cpu") -> Any:
+def load_files(files: Mapping[str, bytes], device: str = "cpu") -> Any:
     """The job's object of a folder that is held as bytes."""
     with TemporaryDirectory(prefix="harken-") as name, torch.random.fork_rng(devices=[]):
         write(files, Path(name))

@@ -58,8 +58,9 @@ class SequenceTagger(SequenceEstimator):
         rows_alike(X, y)
         examples: list[Any] = []
         for number, (steps, tags) in enumerate(zip(X, y, strict=True)):
-            if isinstance(tags, str):
-                raise ValueError(f"y[{number}] is the string {tags[:40]!r}; expected a list of tags, one for each step")
+            if isinstance(tags, str) or not hasattr(tags, "__len__"):
+                kind = f"the string {tags[:40]!r}" if isinstance(tags, str) else str(tags)[:40]
+                raise ValueError(f"y[{number}] is {kind}; expected a list of tags, one for each step")
             if len(steps) != len(tags):
                 raise ValueError(f"X[{number}] has {len(steps)} steps, but y[{number}] has {len(tags)} tags")
             named = tuple(str(tag) for tag in tags)
@@ -89,16 +90,16 @@ class SequenceTagger(SequenceEstimator):
         tagger = self._single()
         check_steps(X)
         with sklearn_errors():
-            return [list(found.tags) for found in tagger.tag_all(X)]
+            return [list(tagged.tags) for tagged in tagger.tag_all(X)]
 
     def score(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
         """The share of steps whose tag is right."""
-        pairs = [
-            (one, str(other))
-            for found, tags in zip(self.predict(X), y, strict=True)
-            for one, other in zip(found, tags, strict=True)
+        right = [
+            tag == str(reference)
+            for predicted, references in zip(self.predict(X), y, strict=True)
+            for tag, reference in zip(predicted, references, strict=True)
         ]
-        return float(np.mean([one == other for one, other in pairs])) if pairs else 1.0
+        return float(np.mean(right)) if right else 1.0
 
     def _single(self) -> Any:
         tagger = self.model
