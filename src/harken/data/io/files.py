@@ -31,6 +31,16 @@ COMPRESSIONS = (".gz", ".xz")
 MAX_LINE_BYTES = 1_000_000  # a longer line is nearly always a file that is not text
 
 
+def ending(path: str | Path) -> str:
+    """The ending of a name in small letters, without .gz or .xz.
+
+    >>> ending("train.TSV.gz"), ending("train.en")
+    ('.tsv', '.en')
+    """
+    path = Path(path)
+    return (Path(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix).lower()
+
+
 def open_bytes(path: str | Path) -> BinaryIO:
     """Open a file for reading; `.gz` and `.xz` are unpacked on the way.
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harken.data.io.files import COMPRESSIONS, MAX_LINE_BYTES, read_lines
-from harken.data.io.table import as_object
+from harken.data.io.files import MAX_LINE_BYTES, ending, read_lines
+from harken.data.io.table import as_object, is_jsonl
 from harken.errors import UserError
 
 
@@ -39,11 +39,9 @@ def format_of(path: str | Path, target: str | Path | None, chosen: str = "auto")
     """
     if chosen != "auto":
         return chosen
-    path = Path(path)
-    suffix = Path(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix
-    if suffix.lower() in (".jsonl", ".ndjson", ".json"):
+    if is_jsonl(Path(path)):
         return "jsonl"
-    return "tsv" if suffix.lower() in (".tsv", ".tab") or target is None else "text"
+    return "tsv" if ending(path) in (".tsv", ".tab") or target is None else "text"
 
 
 def read_pairs(source: str | Path, target: str | Path | None, layout: Layout) -> Iterator[tuple[str, str]]:

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harken.data.io.files import COMPRESSIONS, read_lines
+from harken.data.io.files import ending, read_lines
 from harken.errors import UserError
 
 CELL_BYTES = 10_000_000  # the longest cell that is read as text
@@ -89,11 +89,7 @@ def column_names(source: Any, *, header: bool = True) -> list[str]:
 
 def is_jsonl(path: Path) -> bool:
     """Whether the name says that there is a JSON object on every line."""
-    return _ending(path) in (".jsonl", ".ndjson", ".json")
-
-
-def _ending(path: Path) -> str:
-    return (Path(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix).lower()
+    return ending(path) in (".jsonl", ".ndjson", ".json")
 
 
 def table_rows(
@@ -137,9 +133,18 @@ def _first(path: Path, header: bool, quotes: bool = True) -> tuple[Iterator[tupl
 
 
 def _rows(path: Path, quotes: bool) -> Iterator[tuple[int, list[str]]]:
-    separator = "\t" if _ending(path) in (".tsv", ".tab", ".txt") else ","
+    separator = "\t" if ending(path) in (".tsv", ".tab", ".txt") else ","
+    return separated_rows(read_lines(path, CELL_BYTES), path, separator, quotes)
+
+
+def separated_rows(lines: Iterable[str], path: Path, separator: str, quotes: bool) -> Iterator[tuple[int, list[str]]]:
+    """The cells of every row of CSV or TSV, with the number of its last line.
+
+    Raises:
+        UserError: broken quotes.
+    """
     csv.field_size_limit(CELL_BYTES)
-    lines = (f"{line}\n" for line in read_lines(path, CELL_BYTES))
+    lines = (f"{line}\n" for line in lines)
     reader = csv.reader(
         lines, delimiter=separator, strict=True, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
     )

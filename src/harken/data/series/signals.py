@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harken.data.io.files import COMPRESSIONS, read_lines, require_file
+from harken.data.io.files import ending, read_lines, require_file
 from harken.data.series.step_tables import read_steps
 from harken.data.series.ts_format import read_ts
 from harken.data.text.examples import Labelled
@@ -45,8 +45,7 @@ def signal_format(path: Path, data: ExamplesConfig) -> str:
     """What `data.format` says, or the name of the file where it says auto."""
     if data.format != "auto":
         return data.format
-    name = path.with_suffix("") if path.suffix in COMPRESSIONS else path
-    return BY_ENDING.get(name.suffix.lower(), "rows")
+    return BY_ENDING.get(ending(path), "rows")
 
 
 def parse_row(line: str, frame: int) -> tuple[np.ndarray, str]:

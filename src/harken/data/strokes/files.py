@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from harken.data.io.files import COMPRESSIONS, read_lines, require_file
+from harken.data.io.files import read_lines, require_file
 from harken.data.strokes.drawing import Drawing
 from harken.errors import UserError
 
@@ -34,19 +34,19 @@ def read_strokes(path: str | Path) -> list[Drawing]:
         UserError: a file that is missing, of another kind or damaged, with the line.
     """
     path = require_file(path)
-    ending = (Path(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix).lower()
     readers: dict[str, Callable[[str, str], Drawing]] = {
         ".jsonl": drawing_of_json,
         ".ndjson": drawing_of_json,
         ".tra": pendigit,
         ".tes": pendigit,
     }
-    if ending not in readers:
+    read = readers.get(ending(path))
+    if read is None:
         raise UserError(
             f"{path} is no file of strokes by its ending; name it .jsonl, .tra or .tes, or .npz as data.file"
         )
     lines = enumerate(read_lines(path), 1)
-    found = [readers[ending](line, f"{path}, line {number}") for number, line in lines if line.strip()]
+    found = [read(line, f"{path}, line {number}") for number, line in lines if line.strip()]
     if not found:
         raise UserError(f"{path} is empty; give at least one drawing")
     return found

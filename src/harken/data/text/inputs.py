@@ -23,7 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harken.data.io.files import COMPRESSIONS, read_lines
+from harken.data.io.files import ending, read_lines
 from harken.data.io.formats import Layout, format_of, read_column, read_pairs
 from harken.data.io.table import is_jsonl, read_table
 from harken.data.text.examples_config import ExamplesConfig
@@ -95,7 +95,7 @@ def trained_format(data: ExamplesConfig) -> str | None:
 
 def by_name(path: Path) -> str | None:
     """`table` where the name of the file says so."""
-    return "table" if _ending(path) in TABLES else None
+    return "table" if ending(path) in TABLES else None
 
 
 def looks_like_trees(lines: Iterable[str]) -> bool:
@@ -165,8 +165,7 @@ def source_inputs(path: Path, data: Any, form: str = "auto", column: int | str |
     Raises:
         UserError: an unknown format, or a file that cannot be read.
     """
-    ending = _ending(path)
-    form = _chosen(form, (LINES, "tsv", "jsonl")) or _source_format(path, data, ending, column)
+    form = _chosen(form, (LINES, "tsv", "jsonl")) or _source_format(path, data, column)
     if form == LINES:
         return Inputs(read_lines(path, data.max_line_bytes), None)
     same = form == (None if data.corpus or data.dir else format_of(_first(data.source), data.target, data.format))
@@ -218,10 +217,10 @@ def place(column: str | None) -> int | str | None:
     return int(column) if column is not None and column.isdecimal() else column
 
 
-def _source_format(path: Path, data: Any, ending: str, column: int | str | None) -> str:
+def _source_format(path: Path, data: Any, column: int | str | None) -> str:
     if is_jsonl(path):
         return "jsonl"
-    if ending in (".tsv", ".tab") or column is not None:
+    if ending(path) in (".tsv", ".tab") or column is not None:
         return "tsv"
     if data.corpus or data.dir or format_of(_first(data.source), data.target, data.format) != "tsv":
         return LINES
@@ -261,8 +260,8 @@ def _sentence_format(path: Path, data: Any, column: int | str | None) -> str:
 
 
 def _tag_format(path: Path) -> str | None:
-    ending = _ending(path)
-    return "conllu" if ending == ".conllu" else "jsonl" if is_jsonl(path) else "conll" if ending in CONLL else None
+    kind = ending(path)
+    return "conllu" if kind == ".conllu" else "jsonl" if is_jsonl(path) else "conll" if kind in CONLL else None
 
 
 def head(path: Path) -> list[str]:
@@ -282,10 +281,6 @@ def _chosen(form: str, known: Iterable[str]) -> str | None:
         hint = f"did you mean {near[0]}?" if near else f"choose from auto, {', '.join(names)}"
         raise UserError(f"--format {form} is not known here; {hint}")
     return form
-
-
-def _ending(path: Path) -> str:
-    return (Path(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix).lower()
 
 
 def _first(files: Any) -> str:

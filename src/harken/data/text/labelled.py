@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harken.data.io.files import COMPRESSIONS, open_bytes, read_lines
+from harken.data.io.files import ending, open_bytes, read_lines
 from harken.data.io.table import CELL_BYTES, table_rows
 from harken.data.text.bracketed import read_trees
 from harken.data.text.examples import Example, Labelled
@@ -54,8 +54,7 @@ def format_of(path: Path, data: ExamplesConfig) -> str:
         return data.format
     if path.is_dir():
         return "folder"
-    name = path.with_suffix("") if path.suffix in COMPRESSIONS else path
-    return "table" if name.suffix.lower() in TABLES else "prefix"
+    return "table" if ending(path) in TABLES else "prefix"
 
 
 def cleaned(text: str, data: ExamplesConfig) -> str:

@@ -18,7 +18,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
-from harken.data.io.files import COMPRESSIONS, read_lines
+from harken.data.io.files import ending, read_lines
 from harken.data.io.table import is_jsonl, read_table, table_rows
 from harken.errors import UserError
 
@@ -86,8 +86,7 @@ def read_words(path: str | Path, form: str, word: Column = None) -> Iterator[lis
 
 def format_of(path: Path) -> str:
     """By the ending under .gz or .xz."""
-    ending = (Path(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix).lower()
-    return "conllu" if ending == ".conllu" else "jsonl" if is_jsonl(path) else "conll"
+    return "conllu" if ending(path) == ".conllu" else "jsonl" if is_jsonl(path) else "conll"
 
 
 def parse_columns(

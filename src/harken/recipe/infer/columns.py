@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import lzma
 import re
@@ -21,8 +20,8 @@ from pathlib import Path
 from statistics import mode
 from typing import Any
 
-from harken.data.io.files import COMPRESSIONS, open_bytes
-from harken.data.io.table import as_object
+from harken.data.io.files import open_bytes
+from harken.data.io.table import as_object, separated_rows
 from harken.data.series.dates import read_date
 from harken.errors import UserError
 
@@ -32,7 +31,7 @@ MOST_LABELS, PER_LABEL = 100, 5  # a column has labels where each occurs this of
 LABELS, FEW_LABELS = ("label", "class", "category"), 20  # columns of these names need not repeat their values
 LABEL_WORDS, TEXT_WORDS = 4.0, 3.0
 AUDIO, IMAGES = (".wav", ".flac", ".ogg"), (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
-NAMES = re.compile(r"[^\W\d][\w .:/()%-]{0,39}")  # of columns
+NAMES = re.compile(r"""[^\W\d][\w .:/()%"'-]{0,39}""")  # of columns
 KNOWN_NAMES = {"text", "sentence", "label", "class", "category", "source", "target", "date", "title", "audio", "image"}
 
 
@@ -139,11 +138,6 @@ def _is_identifier(column: Column) -> bool:
     return column.words == 1 and column.distinct == len(column.filled)
 
 
-def ending(path: Path) -> str:
-    """The ending of a name without .gz or .xz."""
-    return (Path(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix).lower()
-
-
 def read_text(path: Path) -> tuple[str, str]:
     """The beginning of a file, cut at a line, and its encoding: utf-8 or latin-1.
 
@@ -175,16 +169,8 @@ def read_separated(path: Path, text: str, separator: str) -> Table:
     """
     lines = text.split("\n")
     quotes = separator == "," or not any(_half_quoted(line, separator) for line in lines[:MOST_ROWS])
-    csv.field_size_limit(MOST_BYTES)
-    reader = csv.reader(
-        (line.removesuffix("\r") for line in lines),
-        delimiter=separator,
-        quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE,
-    )
-    try:
-        rows = [row for row in islice(reader, MOST_ROWS) if any(cell.strip() for cell in row)]
-    except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num} is no row of a table ({error}); fix its quotes") from None
+    every = separated_rows((line.removesuffix("\r") for line in lines), path, separator, quotes)
+    rows = [row for _, row in islice(every, MOST_ROWS) if any(cell.strip() for cell in row)]
     if len(rows[0]) == 1 and ";" in rows[0][0] and all(";" in row[0] for row in rows[:20]):
         raise UserError(f"{path} separates its cells with semicolons; save it with commas, or with tabs as .tsv")
     if len(rows) < 2:

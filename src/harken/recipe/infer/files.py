@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from harken.data.io.files import ending
 from harken.errors import UserError
-from harken.recipe.infer.columns import AUDIO, IMAGES, Column, ending, read_records, read_separated, read_text
+from harken.recipe.infer.columns import AUDIO, IMAGES, Column, read_records, read_separated, read_text
 from harken.recipe.infer.inferred import Inferred
 from harken.recipe.infer.tables import infer_table
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from harken.data.io.files import ending
 from harken.data.series.dates import read_date
 from harken.errors import UserError
-from harken.recipe.infer.columns import Column, Table, ending
+from harken.recipe.infer.columns import Column, Table
 from harken.recipe.infer.inferred import Inferred
 
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "topic", "tag", "intent", "y")
