@@ -132,7 +132,7 @@ def _warn(display: Display, recipe: Any, prepared: Prepared, folder: Path, state
 
 def of_table(recipe: Any, job: Job, table: Table | None) -> Any:
     """The recipe with a table's name in the place of files: it goes on with the same table alone."""
-    if table is None or type(job).prepare_table is Job.prepare_table:
+    if table is None or type(job).load_table is Job.load_table:
         return recipe  # the job will say that it takes none
     known = type(recipe.data).model_fields
     changed = {key: None for key in job.table_instead_of if key in known} | {job.table_key: name_of(table)}

@@ -191,3 +191,12 @@ def test_overrides_are_part_of_the_saved_recipe(tmp_path: Path) -> None:
     place.write_text(place.read_text().replace("good", "fine") + "\n[tokenizer]\nkind = 'character'\n")
     with pytest.raises(UserError, match="exists and differs from the recipe for this data"):
         recipe_file(data, place, ["train.max_minutes=3"])
+
+
+def test_a_header_with_quotes_in_a_name_is_read(tmp_path: Path) -> None:
+    """`train` and `evaluate` read tables by one reader, so that a header of the one is a header of the other."""
+    path = tmp_path / "tickets.csv"
+    rows = [f'"the printer {number} is, again, out of paper, and of ink as well",{"ab"[number % 2]}' for number in range(40)]
+    path.write_text("\n".join(['"Body ""full""",queue', *rows]), encoding="utf-8")
+    data = infer(path).data
+    assert data["text_column"] == 'Body "full"' and data["label_column"] == "queue" and "header" not in data

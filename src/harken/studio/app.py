@@ -53,6 +53,7 @@ def create_studio_app(root: str | Path, device: str = "auto", loopback: bool = T
 
 def serving_studio(serving: Serving) -> APIRouter:
     """The studio of the models of a server, an extension of `harken.serving.app.create_app`; it asks for their keys."""
+
     def check(request: Request) -> None:
         serving.caller(request)
 

@@ -14,7 +14,6 @@ A job says how a run is prepared and what becomes of its folder; the bases do th
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -166,7 +165,7 @@ def files_at(place: Place) -> list[InputFile]:
     return [InputFile(place.key, Path(found), os.path.basename(found)) for found in sorted(glob(path, recursive=True))]
 
 
-class Job(ABC):
+class Job:
     """One kind of task."""
 
     recipe: ClassVar[type[Recipe]]  # the class of its recipes; of a job that ships, recipe.py has it
@@ -185,17 +184,29 @@ class Job(ABC):
         """An example for hints on `harken inspect` and `harken attention`."""
         return (self.interface and self.interface.input.example) or "a sentence"
 
-    # For `prepare_table`: the key of `[data]` that a table in memory takes the place of, and those that go with it.
+    # For `load_table`: the key of `[data]` that a table in memory takes the place of, and those that go with it.
     table_key: ClassVar[str] = "train"
     table_instead_of: ClassVar[tuple[str, ...]] = ("corpus", "dir", "valid", "test")
 
-    @abstractmethod
     def prepare(self, recipe: Any, folder: Path, resuming: bool) -> Prepared:
         """Read the data, learn or (resuming) load the artifacts, and build the model.
 
         Raises:
             UserError: bad data.
         """
+        return self.prepare_data(recipe, self.load_data(recipe), folder, resuming)
+
+    def prepare_table(self, recipe: Any, table: dict[str, list[Any]], folder: Path, resuming: bool) -> Prepared:
+        """As `prepare`, of a table in memory.
+
+        Raises:
+            UserError: bad data, or a job that reads no tables.
+        """
+        return self.prepare_data(recipe, self.load_table(recipe, table), folder, resuming)
+
+    def prepare_data(self, recipe: Any, data: Any, folder: Path, resuming: bool) -> Prepared:
+        """As `prepare`, of data that `load_data` or `load_table` gave."""
+        raise NotImplementedError(f"{type(self).__name__} has neither prepare nor prepare_data")
 
     def load_data(self, recipe: Any) -> Any:
         """The corpus that the recipe's `[data]` names, split and checked as `prepare` reads it.
@@ -221,8 +232,8 @@ class Job(ABC):
         """
         return self.predictor.load(folder, recipe, device)
 
-    def prepare_table(self, recipe: Any, table: dict[str, list[Any]], folder: Path, resuming: bool) -> Prepared:
-        """As `prepare`, of a table in memory whose columns the recipe's `[data]` names.
+    def load_table(self, recipe: Any, table: dict[str, list[Any]]) -> Any:
+        """As `load_data`, of a table in memory whose columns the recipe's `[data]` names.
 
         Raises:
             UserError: bad data, or a job that reads no tables.

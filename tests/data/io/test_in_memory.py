@@ -9,6 +9,9 @@ import pytest
 import harken
 from harken.data.io.in_memory import in_memory, name_of
 from harken.data.synthetic.opinions import make_splits
+from harken.data.synthetic.phrasebook import load_phrasebook
+from harken.data.synthetic.seq2seq import load_made
+from harken.data.synthetic.stories import load_stories
 
 pandas = pytest.importorskip("pandas")
 SHORT = [
@@ -85,7 +88,7 @@ def test_a_run_goes_on_with_the_same_table_alone(tmp_path: Path, reviews: dict[s
         ({"data": {"review": [], "stars": []}}, "has no rows"),
         ({"data": "reviews.csv"}, "data is the path reviews.csv"),
         ({"data": 3}, "a int is no table"),
-        ({"recipe": "stories-answer", "data": {"a": [1]}}, "'answer' takes no table in memory"),
+        ({"recipe": "scenes-caption", "data": {"a": [1]}}, "'caption' takes no table in memory"),
     ],
 )
 def test_a_wrong_table_gets_one_sentence(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -134,3 +137,46 @@ def test_series_with_dates(tmp_path: Path) -> None:
     found = model.forecast(at="test")
     assert found.dates[0] == "2024-04-30"  # the last fifth, 30 days, is held out
     assert len(found.median) == 6
+
+
+def test_pairs_of_a_frame_a_dataset_and_records(tmp_path: Path) -> None:
+    from harken.data.text.config import DataConfig
+    from harken.data.text.parallel import corpus_of_table
+
+    polars = pytest.importorskip("polars")
+    pairs = load_made("dates", seed=1, train=80, valid=1, test=1).train
+    texts = {"source": [pair.source for pair in pairs], "target": [pair.target for pair in pairs]}
+    nested = {"translation": [{"en": pair.source, "iso": pair.target} for pair in pairs]}
+    dotted = DataConfig(source="x", source_column="translation.en", target_column="translation.iso", test_size=5)
+    plain = DataConfig(source="x", test_size=5)
+    corpora = [corpus_of_table(plain, in_memory(table)) for table in (pandas.DataFrame(texts), polars.DataFrame(texts))]
+    corpora.append(corpus_of_table(dotted, in_memory(Dataset(nested))))
+    assert [part.digests() for part in corpora[1:]] == [corpora[0].digests()] * 2
+    assert len(corpora[0].tests["test"]) == 5 and len(corpora[0].train) + len(corpora[0].valid) == 75
+    overrides = [*SHORT, "model.layers=1"]
+    frame = polars.DataFrame(texts)
+    model = harken.train("dates-seq2seq", tmp_path / "model", data=frame, overrides=overrides, progress=False)
+    assert isinstance(model.translate("3 May 1987").text, str)
+    assert model.recipe.data.source == name_of(in_memory(texts)) and model.recipe.data.corpus is None
+
+
+@pytest.mark.parametrize("recipe", ["phrasebook-language", "phrasebook-masked", "phrasebook-elmo", "stories-answer"])
+def test_other_jobs_read_tables_too(recipe: str) -> None:
+    from harken.data.splits import digest
+    from harken.recipe import load_recipe
+    from harken.tasks.registry import job_of
+
+    polars = pytest.importorskip("polars")
+    read = load_recipe(recipe)
+    if recipe == "stories-answer":
+        asked = load_stories(1, 60, 5, 5).train
+        table = {"facts": [list(one.facts) for one in asked], "question": [one.question for one in asked]}
+        table["answer"] = [one.answer for one in asked]
+    else:
+        table = {"text": [pair.source for pair in load_phrasebook(1, 60, 5, 5).train]}
+    corpora = [
+        job_of(read.task).load_table(read, in_memory(kind(table))) for kind in (pandas.DataFrame, polars.DataFrame)
+    ]
+    assert corpora[0].digests() == corpora[1].digests()
+    assert len(corpora[0].train) > 40 and len(corpora[0].valid) > 0
+    assert digest(corpora[0].train) == corpora[0].digests()["train"]

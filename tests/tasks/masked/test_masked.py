@@ -134,6 +134,8 @@ def test_text_is_read_in_rows(tmp_path: Path) -> None:
     assert text.valid == ["the last line is held out"] and text.name == "text"
 
     class Letters:
+        size = 200
+
         def encode_all(self, texts: list[str]) -> list[list[int]]:
             return [[ord(letter) for letter in text] for text in texts]
 

@@ -46,6 +46,18 @@ def name_of(columns: Mapping[str, list[Any]]) -> str:
     return f"{IN_MEMORY} {digest.hexdigest()[:12]}"
 
 
+def text_column(columns: Mapping[str, list[Any]], name: str = "text") -> list[str]:
+    """The texts of a table: its column of this name, or its only one.
+
+    Raises:
+        UserError: there is none, or a cell holds nothing.
+    """
+    name = next(iter(columns)) if len(columns) == 1 else name
+    column = read_table(columns, [name])
+    refuse_gaps(column, [name])
+    return [str(cell) for cell in column[name]]
+
+
 def refuse_gaps(columns: Mapping[str, list[Any]], names: Iterable[str]) -> None:
     """Cells of these columns are all there.
 

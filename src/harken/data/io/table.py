@@ -184,14 +184,23 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
             yield as_object(line, f"{path}, line {number}", "text")
 
 
+def list_of(values: Any) -> list[Any]:
+    """The values of a column as Python objects: of a list, a NumPy array, or a column of pandas, polars or pyarrow."""
+    for method in ("to_pylist", "to_list"):
+        if hasattr(values, method):
+            found: list[Any] = getattr(values, method)()
+            return found
+    return list(values)
+
+
 def _columns_of(source: Any) -> dict[str, list[Any]]:
     """A table in memory as lists."""
     if isinstance(source, Mapping):
-        table = {str(name): list(values) for name, values in source.items()}
+        table = {str(name): list_of(values) for name, values in source.items()}
     elif hasattr(source, "column_names"):  # datasets.Dataset, pyarrow
-        table = {name: list(source[name]) for name in source.column_names}
+        table = {name: list_of(source[name]) for name in source.column_names}
     elif hasattr(source, "columns"):  # pandas, polars
-        table = {str(name): list(source[name]) for name in source.columns}
+        table = {str(name): list_of(source[name]) for name in source.columns}
     elif isinstance(source, Sequence) and source and isinstance(source[0], Mapping):
         names = [str(name) for name in source[0]]
         for number, record in enumerate(source, start=1):

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from harken.data.io.files import read_lines, require_file
+from harken.data.io.files import ending, read_lines, require_file
 from harken.data.strokes.drawing import Drawing
 from harken.errors import UserError
 

@@ -60,14 +60,7 @@ def read_line_splits(config: LinesConfig) -> Lines:
     share = config.valid_size if config.valid is None else 0.0
     train: Sequence[str]
     if folder is None:
-        train = read_files(config, files)
-        if share:
-            end = min(cut_by_position([1] * len(train), [share])[0], len(train) - 1)
-            train, valid = train[:end], list(train[end:])
-        if not train or not valid:
-            raise _too_few(config)
-        train, skipped = without_held_out(train, [valid, test], normalise)
-        return Lines(name, train, valid, test, skipped)
+        return _split(name, read_files(config, files), share, valid, test, _too_few(config))
     settings = config.lowercase, config.min_words
     reader = line_reader(
         files,
@@ -81,6 +74,30 @@ def read_line_splits(config: LinesConfig) -> Lines:
     valid = held if share else valid
     if not (len(train) or skipped) or not valid:
         raise _too_few(config)
+    return Lines(name, train, valid, test, skipped)
+
+
+def split_lines(config: LinesConfig, texts: Iterable[str]) -> Lines:
+    """The same of texts in memory, some split off to validate on.
+
+    Raises:
+        UserError: too few of them are long enough.
+    """
+    lines = long_enough((text.lower() if config.lowercase else text for text in texts), config.min_words)
+    problem = UserError(f"the table has too few texts of data.min_words {config.min_words} words or more; give more")
+    return _split(config.name or "table", lines, config.valid_size, [], [], problem)
+
+
+def _split(
+    name: str, train: Sequence[str], share: float, valid: list[str], test: list[str], problem: UserError
+) -> Lines:
+    """Lines in memory; `problem` is raised where there are too few."""
+    if share:
+        end = min(cut_by_position([1] * len(train), [share])[0], len(train) - 1)
+        train, valid = train[:end], list(train[end:])
+    if not train or not valid:
+        raise problem
+    train, skipped = without_held_out(train, [valid, test], normalise)
     return Lines(name, train, valid, test, skipped)
 
 

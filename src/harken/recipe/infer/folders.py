@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harken.data.io.files import COMPRESSIONS, read_lines
+from harken.data.io.files import COMPRESSIONS, ending, read_lines
 from harken.errors import UserError
-from harken.recipe.infer.columns import AUDIO, IMAGES, ending
+from harken.recipe.infer.columns import AUDIO, IMAGES
 from harken.recipe.infer.files import NO_LANGUAGES, infer_file
 from harken.recipe.infer.inferred import Inferred
 

@@ -21,7 +21,7 @@ from harken.tasks.answer.answerer import TOKENIZER, Answerer
 from harken.tasks.answer.answers import ANSWERS, Answers
 from harken.tasks.answer.interface import INTERFACE, AnswerOptions
 from harken.tasks.answer.recipe import AnswerRecipe
-from harken.tasks.answer.sources import read_files, read_questions
+from harken.tasks.answer.sources import questions_of_table, read_files, read_questions
 from harken.tasks.answer.task import AnswerTask, same
 from harken.tasks.artifacts import Artifact
 from harken.tasks.job import Job, Prepared, Summary
@@ -44,8 +44,10 @@ class AnswerJob(Job):
     def load_data(self, recipe: AnswerRecipe) -> Questions:
         return read_questions(recipe.data)
 
-    def prepare(self, recipe: AnswerRecipe, folder: Path, resuming: bool) -> Prepared:
-        asked = self.load_data(recipe)
+    def load_table(self, recipe: AnswerRecipe, table: dict[str, list[Any]]) -> Questions:
+        return questions_of_table(recipe.data, table)
+
+    def prepare_data(self, recipe: AnswerRecipe, asked: Questions, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
         rows, texts = rows_of(asked.train), DistinctSentences(asked.train)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from harken.data.io.files import read_lines, require_file
-from harken.data.io.table import is_jsonl, table_rows
-from harken.data.parts import file_digests, folder_for, read_parts
+from harken.data.io.table import is_jsonl, read_table, table_rows
+from harken.data.parts import divide, file_digests, folder_for, read_parts
 from harken.data.prepared.scan import RowKind
 from harken.data.splits import normalise
 from harken.data.synthetic.stories import load_stories
@@ -54,6 +55,18 @@ def read_questions(data: AnswerDataConfig) -> Questions:
     return Questions(name, parts.train, parts.held.get("valid", valid or []), dict(tests), parts.skipped)
 
 
+def questions_of_table(data: AnswerDataConfig, table: Mapping[str, list[Any]]) -> Questions:
+    """Questions out of a table in memory: a list of sentences, a question and its answer a row.
+
+    Raises:
+        UserError: a column that is not there, or facts that are no list.
+    """
+    columns = read_table(table, _columns(data))
+    asked = list(_questions(zip(*columns.values(), strict=True), data, "the table"))
+    parts = divide(QUESTIONS, asked, {"valid": data.valid_size}, data.seed, [])
+    return Questions(data.name or "table", parts.train, parts.held["valid"], {}, parts.skipped)
+
+
 def _origin(data: AnswerDataConfig) -> tuple[str, list[Path], Callable[[], Iterator[Question]]]:
     """The name of the data, the files (or the folder) to train on, and what reads them."""
     if data.dir:
@@ -95,12 +108,19 @@ def read_file(path: Path, data: AnswerDataConfig) -> Iterator[Question]:
     if not is_jsonl(path):
         yield from parse_stories(read_lines(require_file(path)), str(path))
         return
+    yield from _questions(table_rows(path, _columns(data))[1], data, str(path))
+
+
+def _columns(data: AnswerDataConfig) -> list[str]:
     columns = [data.facts_column, data.question_column, data.answer_column]
-    _, rows = table_rows(path, [*columns, *([data.supporting_column] if data.supporting_column else [])])
+    return [*columns, data.supporting_column] if data.supporting_column else columns
+
+
+def _questions(rows: Iterable[Sequence[Any]], data: AnswerDataConfig, where: str) -> Iterator[Question]:
     for number, (told, question, answer, *needed) in enumerate(rows, start=1):
-        if not isinstance(told, list) or not all(isinstance(sentence, str) for sentence in told):
+        if not isinstance(told, list | tuple) or not all(isinstance(sentence, str) for sentence in told):
             raise UserError(
-                f"{path}, object {number}: {data.facts_column!r} is no list of sentences; "
+                f"{where}, object {number}: {data.facts_column!r} is no list of sentences; "
                 f'write {{"{data.facts_column}": ["Mary went home.", ...]}}'
             )
         supporting = tuple(needed[0]) if needed and needed[0] is not None else None

@@ -54,8 +54,7 @@ class CaptionJob(Job):
                 found.append(InputFile(source.key, pictures_of(source.path, data.images), "pictures", names))
         return found
 
-    def prepare(self, recipe: CaptionRecipe, folder: Path, resuming: bool) -> Prepared:
-        corpus = self.load_data(recipe)
+    def prepare_data(self, recipe: CaptionRecipe, corpus: CaptionCorpus, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
         texts = [text for example in corpus.train for text in example.captions]
         words = recipe.tokenizer

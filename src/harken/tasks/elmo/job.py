@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harken.data.text.lines import Lines, read_files, read_line_splits
+from harken.data.io.in_memory import text_column
+from harken.data.text.lines import Lines, read_files, read_line_splits, split_lines
 from harken.errors import UserError
 from harken.models.sizing import SENTENCE, measure
 from harken.tasks.elmo.elmo import Elmo, WordVectors, build_elmo
@@ -31,8 +32,10 @@ class ElmoJob(Job):
     def load_data(self, recipe: ElmoRecipe) -> Lines:
         return read_line_splits(recipe.data)
 
-    def prepare(self, recipe: ElmoRecipe, folder: Path, resuming: bool) -> Prepared:
-        text = self.load_data(recipe)
+    def load_table(self, recipe: ElmoRecipe, table: dict[str, list[Any]]) -> Lines:
+        return split_lines(recipe.data, text_column(table))
+
+    def prepare_data(self, recipe: ElmoRecipe, text: Lines, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
         valid, lines = sentences_of(text.valid, recipe.data), text.train
         counts = word_counts(lines, recipe.data)

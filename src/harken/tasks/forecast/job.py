@@ -48,19 +48,12 @@ class ForecastJob(Job):
         series = load_series(recipe.data)
         return CutSeries(series, [cut(one, recipe.data) for one in series])
 
-    def prepare(self, recipe: ForecastRecipe, folder: Path, resuming: bool) -> Prepared:
-        return self._with_baseline(recipe, self.load_data(recipe).series, folder, resuming)
+    def load_table(self, recipe: ForecastRecipe, table: dict[str, list[Any]]) -> CutSeries:
+        series = [one.rows(0, recipe.data.rows or len(one)) for one in read_series(table, recipe.data.layout)]
+        return CutSeries(series, [cut(one, recipe.data) for one in series])
 
-    def prepare_table(
-        self, recipe: ForecastRecipe, table: dict[str, list[Any]], folder: Path, resuming: bool
-    ) -> Prepared:
-        series = read_series(table, recipe.data.layout)
-        series = [one.rows(0, recipe.data.rows or len(one)) for one in series]
-        return self._with_baseline(recipe, series, folder, resuming)
-
-    def _with_baseline(
-        self, recipe: ForecastRecipe, series: Sequence[Series], folder: Path, resuming: bool
-    ) -> Prepared:
+    def prepare_data(self, recipe: ForecastRecipe, data: CutSeries, folder: Path, resuming: bool) -> Prepared:
+        series = data.series
         prepared = prepare_series(recipe, series, folder, resuming=resuming)
         task = prepared.task
         assert isinstance(task, ForecastTask)

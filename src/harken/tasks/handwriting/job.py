@@ -47,8 +47,7 @@ class HandwritingJob(Job):
     def load_data(self, recipe: HandwritingRecipe) -> StrokeCorpus:
         return read_strokes_corpus(recipe.data)
 
-    def prepare(self, recipe: HandwritingRecipe, folder: Path, resuming: bool) -> Prepared:
-        corpus = self.load_data(recipe)
+    def prepare_data(self, recipe: HandwritingRecipe, corpus: StrokeCorpus, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer = None
         if recipe.model.window:

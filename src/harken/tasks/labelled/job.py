@@ -76,15 +76,15 @@ class LabelledJob(Job):
     def load_data(self, recipe: Any) -> LabelledSplits:
         return read_splits(recipe.data)
 
+    def load_table(self, recipe: Any, table: dict[str, list[Any]]) -> LabelledSplits:
+        return split_table(recipe.data, table)
+
     def prepare(self, recipe: Any, folder: Path, resuming: bool) -> Prepared:
-        prepared = self._with_baseline(recipe, self.load_data(recipe), folder, resuming)
+        prepared = super().prepare(recipe, folder, resuming)
         prepared.facts.update(column_facts(recipe.data))
         return prepared
 
-    def prepare_table(self, recipe: Any, table: dict[str, list[Any]], folder: Path, resuming: bool) -> Prepared:
-        return self._with_baseline(recipe, split_table(recipe.data, table), folder, resuming)
-
-    def _with_baseline(self, recipe: Any, splits: LabelledSplits, folder: Path, resuming: bool) -> Prepared:
+    def prepare_data(self, recipe: Any, splits: LabelledSplits, folder: Path, resuming: bool) -> Prepared:
         prepared = self.prepare_examples(recipe, splits, folder, resuming)
         train, parts = splits.train, {"valid": splits.valid, **splits.tests}
 

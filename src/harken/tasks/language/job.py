@@ -9,8 +9,9 @@ from typing import Any
 
 from harken.data.fingerprints import InputFile
 from harken.data.io.files import read_lines
+from harken.data.io.in_memory import text_column
 from harken.data.rows import rows_of
-from harken.data.text.texts import LONGEST_LINE, TextCorpus, files_of, read_texts
+from harken.data.text.texts import LONGEST_LINE, TextCorpus, cut_off, files_of, read_texts
 from harken.data.tokenizers.base import train_tokenizer
 from harken.errors import UserError
 from harken.inspection.pictures.picture import Picture
@@ -46,6 +47,10 @@ class LanguageJob(Job):
     def load_data(self, recipe: LanguageRecipe) -> TextCorpus:
         return read_texts(recipe.data)
 
+    def load_table(self, recipe: LanguageRecipe, table: dict[str, list[Any]]) -> TextCorpus:
+        data = recipe.data
+        return TextCorpus(data.name or "table", *cut_off(text_column(table), (data.valid_size, data.test_size)))
+
     def input_files(self, recipe: LanguageRecipe) -> list[InputFile]:
         """Of a folder the text files that are read, each by its name."""
         found = [source for source in super().input_files(recipe) if source.key != "data.dir"]
@@ -55,9 +60,9 @@ class LanguageJob(Job):
             found += [InputFile("data.dir", path, path.name) for path in paths]
         return found
 
-    def prepare(self, recipe: LanguageRecipe, folder: Path, resuming: bool) -> Prepared:
-        corpus, settings = self.load_data(recipe), recipe.tokenizer
+    def prepare_data(self, recipe: LanguageRecipe, corpus: TextCorpus, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
+        settings = recipe.tokenizer
         kind, seed = PLAIN.get(settings.kind, settings.kind), recipe.train.seed
         tokenizer = TOKENIZER.learn_or_load(
             folder,

@@ -39,13 +39,10 @@ class TagJob(Job):
     def load_data(self, recipe: TagRecipe) -> TagCorpus:
         return read_corpus(recipe.data)
 
-    def prepare(self, recipe: TagRecipe, folder: Path, resuming: bool) -> Prepared:
-        return self._prepare(recipe, self.load_data(recipe), folder, resuming)
+    def load_table(self, recipe: TagRecipe, table: dict[str, list[Any]]) -> TagCorpus:
+        return corpus_of_table(recipe.data, table)
 
-    def prepare_table(self, recipe: TagRecipe, table: dict[str, list[Any]], folder: Path, resuming: bool) -> Prepared:
-        return self._prepare(recipe, corpus_of_table(recipe.data, table), folder, resuming)
-
-    def _prepare(self, recipe: TagRecipe, corpus: TagCorpus, folder: Path, resuming: bool) -> Prepared:
+    def prepare_data(self, recipe: TagRecipe, corpus: TagCorpus, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
         train, valid = corpus.train, corpus.valid
         context = context_of(recipe.embeddings.elmo, folder, resuming)

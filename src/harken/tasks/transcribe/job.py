@@ -61,10 +61,9 @@ class TranscribeJob(Job):
                 found.append(InputFile(source.key, source.path.parent, "recordings", names))
         return found
 
-    def prepare(self, recipe: TranscribeRecipe, folder: Path, resuming: bool) -> Prepared:
-        splits = self.load_data(recipe)
-        train, valid = splits.find("train"), splits.find("valid")
+    def prepare_data(self, recipe: TranscribeRecipe, splits: Splits, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
+        train, valid = splits.find("train"), splits.find("valid")
         symbols = SYMBOLS.learn_or_load(folder, resuming, lambda: learn_symbols(recipe, train))
         LANGUAGE.learn_or_load(folder, resuming, lambda: learn_language(recipe, train, symbols))
         refuse_misfits(train, symbols, recipe, "train")

@@ -15,7 +15,7 @@ from harken.data.io.folders import splits_in_folder
 from harken.data.rows import rows_of
 from harken.data.text.inputs import Inputs, evaluated_pairs, place, source_inputs
 from harken.data.text.pairs import Corpus, Pair
-from harken.data.text.parallel import read_corpus
+from harken.data.text.parallel import corpus_of_table, read_corpus
 from harken.data.tokenizers.base import Tokenizer, train_tokenizers
 from harken.errors import UserError
 from harken.metrics import compare_systems, corpus_bleu
@@ -43,6 +43,8 @@ class TranslateJob(TranslationOperations, Job):
     predictor = Translator
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZERS, SHORTLIST)
     interface = INTERFACE
+    table_key = "source"
+    table_instead_of = ("corpus", "dir", "pair", "target", "valid", "test")
     options = frozenset(
         (
             *("source", "reference", "target", "beam", "compare", "layers", "format", "text_column", "label_column"),
@@ -53,6 +55,9 @@ class TranslateJob(TranslationOperations, Job):
     def load_data(self, recipe: TranslateRecipe) -> Corpus:
         return read_corpus(recipe.data)
 
+    def load_table(self, recipe: TranslateRecipe, table: dict[str, list[Any]]) -> Corpus:
+        return corpus_of_table(recipe.data, table)
+
     def input_files(self, recipe: TranslateRecipe) -> list[InputFile]:
         """Of a folder the files of the two languages, each by its name."""
         found = [source for source in super().input_files(recipe) if source.key != "data.dir"]
@@ -62,8 +67,7 @@ class TranslateJob(TranslationOperations, Job):
             found += [InputFile("data.dir", path, path.name) for path in paths]
         return found
 
-    def prepare(self, recipe: TranslateRecipe, folder: Path, resuming: bool) -> Prepared:
-        corpus = self.load_data(recipe)
+    def prepare_data(self, recipe: TranslateRecipe, corpus: Corpus, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
         pairs, seed = rows_of(corpus.train), recipe.train.seed
         texts = pairs.column(0), pairs.column(1)
