@@ -342,7 +342,7 @@ class Job:
         """What else `/v1/models` says of a model."""
         return {}
 
-    def prepare_serving(self, model: Any) -> None:  # noqa: B027
+    def prepare_serving(self, model: Any) -> None:
         """Load what a served model will need before the first request; most need nothing more."""
 
     def examples(self, model: Any, split: str) -> Sequence[Any]:
