@@ -1,4 +1,4 @@
-"""Forecasters against seasonal naive and fitted exponential smoothing on real series (issue 4, S12).
+"""Forecasters against seasonal naive and fitted exponential smoothing on real series.
 
     python benchmarks/forecasts.py ../shared/data/time-series --out runs/forecasts
 
@@ -25,6 +25,9 @@ import json
 import sys
 from itertools import product
 from pathlib import Path
+from typing import Any
+
+from records import table
 
 import harken
 from harken.recipe import load_recipe
@@ -32,6 +35,7 @@ from harken.tasks.forecast.evaluation import evaluate
 from harken.tasks.forecast.windows import load_series
 from harken.training.log import read_metrics
 
+HEADS = ["series", "origins", "seasonal naive", "exponential smoothing", "harken", "95% interval", "coverage", "form"]
 SHORT: list[str] = []
 SUNSPOTS = ["data.window=132", "train.batch_tokens=8448", "train.max_steps=400", "train.validate_every=40"]
 DAYS = [
@@ -60,7 +64,7 @@ SERIES: dict[str, tuple[str, list[str]]] = {
 }
 
 
-def measure(name: str, data: Path, out: Path, machine: list[str]) -> dict[str, object]:
+def measure(name: str, data: Path, out: Path, machine: list[str]) -> dict[str, Any]:
     """Choose on the validation part, train anew, and score the test part."""
     file, settings = SERIES[name]
     shared = [f"data.train={data / file}", *settings, *machine]
@@ -96,21 +100,12 @@ def words_of(form: tuple[str, str]) -> list[str]:
     return [f"model.residual={form[0]}", f"data.transform={form[1]}"]
 
 
-def table(rows: list[dict[str, object]]) -> str:
-    """Markdown."""
-    lines = [
-        "| series | origins | seasonal naive | exponential smoothing | harken | 95% interval | coverage | form |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for row in rows:
-        low, high = row["MASE_interval"]  # type: ignore[misc]
-        lines.append(
-            f"| {row['series']} | {row['origins']} | {row['MASE seasonal naive']:.3f} | "
-            f"{row['MASE exponential smoothing']:.3f} {row['smoothing']} | "
-            f"{row['MASE']:.3f} | {low:.3f} to {high:.3f} | "
-            f"{row['coverage']:.2f} | {row['form']}, {row['steps']} updates |"
-        )
-    return "\n".join(lines)
+def cells_of(row: dict[str, Any]) -> list[str]:
+    """A line of the table, under `HEADS`."""
+    low, high = row["MASE_interval"]
+    smoothing = f"{row['MASE exponential smoothing']:.3f} {row['smoothing']}"
+    numbers = [f"{row['MASE seasonal naive']:.3f}", smoothing, f"{row['MASE']:.3f}", f"{low:.3f} to {high:.3f}"]
+    return [row["series"], row["origins"], *numbers, f"{row['coverage']:.2f}", f"{row['form']}, {row['steps']} updates"]
 
 
 def main() -> None:
@@ -124,8 +119,8 @@ def main() -> None:
     rows = []
     for name in arguments.only:
         rows.append(measure(name, arguments.data, arguments.out, arguments.set))
-        print(table(rows[-1:]).splitlines()[-1], file=sys.stderr, flush=True)
-    print(table(rows))
+        print(*cells_of(rows[-1]), sep=" | ", file=sys.stderr, flush=True)
+    print(table(HEADS, [cells_of(row) for row in rows]))
 
 
 if __name__ == "__main__":
