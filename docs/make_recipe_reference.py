@@ -23,8 +23,8 @@ from harken.data.text.config import DataConfig, SplitFiles, TokenizerConfig
 from harken.models.config import ConvolutionalConfig, DecoderOnlyConfig, OwnConfig, RecurrentConfig, TransformerConfig
 from harken.models.config_embeddings import SidedEmbeddingsConfig
 from harken.recipe import describe, recipe_names
+from harken.registry import JOBS, recipe_class
 from harken.search.config import TranslationSearchConfig
-from harken.tasks.registry import JOBS, recipe_class
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.training.config import TrainConfig
 

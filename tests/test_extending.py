@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 import harken
@@ -18,6 +19,10 @@ from harken.models.recurrent.config import RecurrentEncoderConfig
 from harken.models.recurrent.encoder import make_layer
 from harken.recipe import as_recipe
 from harken.registry import CELLS, ENCODERS, METRICS, POSITIONS, SCORES, TASKS, Registry, import_plugin
+from harken.serving.app import create_app
+from harken.serving.settings import ServerSettings
+from harken.studio.jobs import answer, describe_input
+from harken.studio.library import Library
 from harken.training.loop import Trainer
 
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
@@ -87,6 +92,45 @@ def test_the_job_trains_evaluates_and_predicts(run: Callable[..., Any], place: P
     assert repr(model).startswith("Spacer('recurrent', ") and "runs/spaces" in repr(model)
 
 
+def test_the_job_has_a_command(run: Callable[..., Any], place: Path) -> None:
+    plugin = ("--plugin", "spaces.py")
+    (place / "texts.txt").write_text("theblackcatsleeps\nolddog\n")
+    assert "Restore the spaces of text" in run(*plugin, "--help").stdout
+    assert run(*plugin, "restore", "runs/spaces", "texts.txt").stdout == "the black cat sleeps\nold dog\n"
+    lines = run(*plugin, "predict", "runs/spaces", "texts.txt", "--json").stdout.splitlines()
+    assert [json.loads(line) for line in lines] == [{"text": "the black cat sleeps"}, {"text": "old dog"}]
+    assert "--json" in run(*plugin, "restore", "--help").stdout
+
+
+def test_the_files_of_the_job_are_fingerprinted(place: Path) -> None:
+    record = json.loads((place / "runs/spaces/data.json").read_text())
+    assert {source["key"] for source in record["files"]} >= {"data.train", "data.valid", "data.test"}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_job_is_served(place: Path, workers: int) -> None:
+    import_plugin(str(place / "spaces.py"))
+    app = create_app([place / "runs/spaces"], ServerSettings(workers=workers, device="cpu", timeout=300))
+    with TestClient(app) as client:
+        found = client.post("/v1/restore", json={"text": ["theblackcatsleeps", "olddog"]})
+        assert found.json() == {
+            "model": "spaces",
+            "results": [{"text": "the black cat sleeps"}, {"text": "old dog"}],
+        }
+        assert client.post("/v1/predict", json={"text": "olddog"}).json()["results"] == [{"text": "old dog"}]
+        wrong = client.post("/v1/restore", json={"texts": "olddog"})
+        assert wrong.status_code == 422 and "text" in wrong.json()["error"]
+        assert client.get("/v1/models").json()["models"][0]["operations"] == ["restore"]
+
+
+def test_the_job_has_a_form_in_the_studio(place: Path) -> None:
+    import_plugin(str(place / "spaces.py"))
+    opened = Library({"spaces": place / "runs/spaces"}, device="cpu").open("spaces")
+    takes = describe_input(opened)
+    assert (takes["verb"], takes["example"], takes["options"]) == ("restore", "theblackcatsleeps", {})
+    assert answer(opened, "olddog")["rows"] == [{"name": "old dog"}]
+
+
 def test_a_reference_names_the_job_too(run: Callable[..., Any], place: Path) -> None:
     plugin = ("--plugin", "spaces.py")
     text = (place / "spaces.toml").read_text().replace('task = "spaces"', 'task = "spaces:SpacesJob"')
@@ -94,6 +138,9 @@ def test_a_reference_names_the_job_too(run: Callable[..., Any], place: Path) -> 
     run(*plugin, "train", "reference.toml", "--out", "runs/reference", "--quiet", *changes("train.max_steps=2"))
     assert 'task = "spaces:SpacesJob"' in (place / "runs/reference/recipe.toml").read_text()
     assert type(harken.load(place / "runs/reference", device="cpu")).__name__ == "Spacer"
+    (place / "texts.txt").write_text("olddog\n")
+    for verb in ("restore", "predict"):
+        assert len(run(*plugin, verb, "runs/reference", "texts.txt").stdout.splitlines()) == 1
 
 
 def test_own_cells_are_rungs_of_the_ladder(place: Path) -> None:

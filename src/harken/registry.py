@@ -224,6 +224,7 @@ register_task, register_cell, register_score = TASKS.register, CELLS.register, S
 register_positions, register_encoder, register_metric = POSITIONS.register, ENCODERS.register, METRICS.register
 
 _PLUGINS: dict[str, ModuleType] = {}  # modules that the user named, by the name that a reference has
+_PLACES: list[str] = []  # the same as they were named, for other processes
 
 
 def _plugin(place: str) -> ModuleType | None:
@@ -248,6 +249,7 @@ def import_plugin(place: str) -> None:
     if not place.endswith(".py"):
         try:
             _PLUGINS[place] = import_module(place)
+            _PLACES.append(place)
         except ModuleNotFoundError as problem:
             if problem.name != place.partition(".")[0] and problem.name != place:
                 raise
@@ -262,6 +264,12 @@ def import_plugin(place: str) -> None:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     _PLUGINS[path.stem] = module
+    _PLACES.append(str(path.absolute()))
+
+
+def plugin_places() -> list[str]:
+    """The plugins that were imported, for `import_plugins` in another process."""
+    return list(dict.fromkeys(_PLACES))
 
 
 def import_plugins(places: Sequence[str]) -> None:

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from harken.machine import available_cores
+from harken.registry import import_plugins, plugin_places
 
 Message = tuple[Any, ...]
 HOOKED = ("attention", "gates")  # operations that change the model while they run
@@ -241,7 +242,8 @@ class ProcessWorker:
         context = multiprocessing.get_context("spawn")
         self._connection, other = context.Pipe()
         threads = max(1, available_cores() // workers)
-        self.process = context.Process(target=_process_main, args=(other, device, threads), daemon=True)
+        given = (other, device, threads, plugin_places())
+        self.process = context.Process(target=_process_main, args=given, daemon=True)
         self.process.start()
         other.close()
         self._receive, self._lock = receive, threading.Lock()
@@ -271,12 +273,13 @@ class ProcessWorker:
         self.process.kill()
 
 
-def _process_main(connection: Any, device: str, threads: int) -> None:
+def _process_main(connection: Any, device: str, threads: int, plugins: list[str]) -> None:
     """The main function of a worker process."""
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # before torch is loaded
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which stops its workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     warnings.simplefilter("ignore")  # a warning may quote the text of a request
+    import_plugins(plugins)
     loop = WorkerLoop(connection.send, device, prepare=True)
 
     def read() -> None:

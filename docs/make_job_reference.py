@@ -1,0 +1,112 @@
+"""Writes docs/jobs/reference.md: the command, the route and the options of every job, from its interface.
+
+python docs/make_job_reference.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import MISSING
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin
+
+from harken.tasks.interface import Field, Files, Interface, fields_of
+from harken.tasks.registry import JOBS, interface_of
+
+PAGE = Path(__file__).parent / "jobs" / "reference.md"
+OWN = {"translate"}  # whose command and route have options beyond those of the interface
+HEADER = """# Reference of jobs
+
+```sh
+harken predict MODEL INPUT
+curl -sf http://127.0.0.1:5000/v1/predict -H 'Content-Type: application/json' -d '{"text": "the black cat sleeps"}'
+```
+
+This page is made from the interfaces of the jobs by `docs/make_job_reference.py`. Every job has a command, a route and
+a form in the [studio](../studio.md); `harken predict` and `POST /v1/predict` are those of the job that a model was
+trained for. A job of your own gets the same: [extending](../extending.md). Commands also take `--json`, those that read
+lines `--replace`, those that read tables `--format` and `--text-column`, and those with a figure `--out FILE`. Requests
+also take `model` and `timeout`, and where results can be streamed `stream`.
+"""
+
+
+def kind_name(kind: Any) -> str:
+    """A type in words."""
+    if get_origin(kind) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(kind))
+    if isinstance(kind, UnionType) or (get_args(kind) and NoneType in get_args(kind)):
+        return " or ".join(kind_name(one) for one in get_args(kind) if one is not NoneType)
+    names = {int: "whole number", float: "number", str: "text", bool: "flag"}
+    if get_origin(kind) is list:
+        return f"list of {kind_name(get_args(kind)[0])}"
+    return names.get(kind, "table" if get_origin(kind) is dict else str(getattr(kind, "__name__", kind)))
+
+
+def bounds(field: Field) -> str:
+    """The values that are allowed."""
+    option = field.option
+    parts = [f"at least {option.ge:g}"] if option.ge is not None else []
+    parts += [f"above {option.gt:g}"] if option.gt is not None else []
+    if option.le is not None and option.le < 1e6:
+        parts.append(f"at most {option.le:g}")
+    if option.served_le is not None:
+        parts.append(f"in a request at most {option.served_le:g}")
+    return ", ".join(parts)
+
+
+def rows(interface: Interface) -> Iterator[str]:
+    """A table row for every field of the input of a request and for every option."""
+    given = {} if isinstance(interface.input, Files) else fields_of(interface.input.request)
+    if isinstance(interface.input, Files):
+        yield f"| | `file` | {', '.join(interface.input.endings)} | required | the file, in a form |"
+    for field in given.values():
+        yield row("", f"`{field.name}`", field)
+    for field in fields_of(interface.options).values():
+        option = field.option
+        if not option.is_hidden and option.panel is None:
+            flag = f"`{option.flag or '--' + field.name.replace('_', '-')}`" if option.in_command else ""
+            yield row(flag, f"`{field.name}`" if option.in_request else "", field)
+
+
+def row(flag: str, name: str, field: Field) -> str:
+    """One row."""
+    is_plain = field.default is None or field.default is False or field.default == ""
+    default = "required" if field.default is MISSING else "" if is_plain else f"`{field.default}`"
+    values = ", ".join(filter(None, (kind_name(field.kind), bounds(field))))
+    return f"| {flag} | {name} | {values} | {default} | {field.option.description} |"
+
+
+def section(task: str, interface: Interface) -> str:
+    """The part of the page about one job."""
+    argument = interface.input.argument
+    name = argument.metavar or argument.name.upper()
+    usage = f"harken {interface.verb} MODEL {name if argument.is_required or argument.metavar else f'[{name}]'}"
+    lines = [
+        f"## {interface.verb}",
+        "",
+        f"{interface.help.splitlines()[0]} Task `{task}`; `{usage}`; `POST /v1/{interface.verb}`.",
+        "",
+        f"{name}: {argument.help}",
+        "",
+    ]
+    if task in OWN:
+        lines += ["Its options are those of the [search](../search.md); the route is described at `/docs`.", ""]
+    else:
+        heading = "| option | request | values | default | meaning |"
+        lines += [heading, "| --- | --- | --- | --- | --- |", *rows(interface), ""]
+    more = [name for name in interface.operations if name != "gates"]
+    if more:
+        lines += [f"Further routes: {', '.join(f'`/v1/{name}`' for name in more)}.", ""]
+    lines += ["```sh", *(example.partition("      (")[0] for example in interface.examples), "```", ""]
+    return "\n".join(lines)
+
+
+def reference() -> str:
+    """The page."""
+    sections = [section(task, interface) for task in JOBS if (interface := interface_of(task)) is not None]
+    return "\n".join([HEADER, *sections])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(reference(), encoding="utf-8")
