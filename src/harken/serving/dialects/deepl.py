@@ -16,8 +16,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from harken.errors import UserError
 from harken.serving.context import Serving, serving_of
-from harken.serving.dialects.libretranslate import STRING, TEXT
-from harken.serving.dialects.parameters import Parameters, parameters_of
+from harken.serving.dialects.parameters import STRING, TEXT, Parameters, parameters_of, request_body
 from harken.serving.errors import ApiError
 from harken.serving.fast_path import FastJSONResponse
 from harken.serving.glossaries import Glossary, parse_entries
@@ -40,16 +39,10 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def _body(required: tuple[str, ...], **fields: Any) -> dict[str, Any]:
-    schema = {"type": "object", "required": list(required), "properties": fields}
-    forms = ("application/json", "application/x-www-form-urlencoded")
-    return {"requestBody": {"required": True, "content": {form: {"schema": schema} for form in forms}}}
-
-
 @router.post(
     "/translate",
     responses=ERRORS,
-    openapi_extra=_body(
+    openapi_extra=request_body(
         ("text", "target_lang"),
         text=TEXT,
         target_lang=STRING,
@@ -182,7 +175,7 @@ async def glossary_pairs(request: Request) -> dict[str, Any]:
     "/glossaries",
     status_code=201,
     responses=ERRORS,
-    openapi_extra=_body(
+    openapi_extra=request_body(
         ("name", "source_lang", "target_lang", "entries", "entries_format"),
         **dict.fromkeys(("name", "source_lang", "target_lang", "entries"), STRING),
         entries_format={"type": "string", "enum": ["tsv", "csv"]},

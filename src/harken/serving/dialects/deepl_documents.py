@@ -20,8 +20,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from harken.serving.context import Serving, serving_of
-from harken.serving.dialects.deepl import ERRORS, STRING, find_glossary, languages_of
-from harken.serving.dialects.parameters import parameters_of
+from harken.serving.dialects.deepl import ERRORS, find_glossary, languages_of
+from harken.serving.dialects.parameters import FILE, STRING, parameters_of, request_body
 from harken.serving.errors import ApiError, QuotaExceeded
 from harken.serving.text.files import SUFFIXES
 from harken.serving.translating import file_route, translate_upload
@@ -30,32 +30,12 @@ KEPT_SECONDS = 3600
 MOST_JOBS = 100  # that are translated or wait for their download
 POLL_SECONDS = 1.0  # that a question for the status waits for the end, as clients ask again after five seconds
 router = APIRouter(prefix="/v2/document", tags=["deepl"], responses=ERRORS)
-KEY_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            kind: {"schema": {"type": "object", "required": ["document_key"], "properties": {"document_key": STRING}}}
-            for kind in ("application/json", "application/x-www-form-urlencoded")
-        },
-    }
-}
-FILE_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["file", "target_lang"],
-                    "properties": {
-                        "file": {"type": "string", "format": "binary"},
-                        **dict.fromkeys(("target_lang", "source_lang", "filename", "glossary_id"), STRING),
-                    },
-                }
-            }
-        },
-    }
-}
+KEY_BODY = request_body(("document_key",), document_key=STRING)
+FILE_BODY = request_body(
+    ("file", "target_lang"),
+    file=FILE,
+    **dict.fromkeys(("target_lang", "source_lang", "filename", "glossary_id"), STRING),
+)
 
 
 @dataclass(eq=False)

@@ -17,7 +17,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 
 from harken.serving.context import Serving, serving_of, until_disconnected
 from harken.serving.detection import Detected
-from harken.serving.dialects.parameters import Parameters, parameters_of
+from harken.serving.dialects.parameters import FILE, STRING, TEXT, Parameters, parameters_of, request_body
 from harken.serving.errors import ApiError
 from harken.serving.fast_path import FastJSONResponse
 from harken.serving.languages import canonical
@@ -31,20 +31,12 @@ router = APIRouter(tags=["libretranslate"])
 
 
 def described(required: tuple[str, ...], **fields: dict[str, Any]) -> dict[str, Any]:
-    """The OpenAPI description of a body that may be JSON or a form, and of the answers."""
-    schema = {"type": "object", "required": list(required), "properties": fields}
-    forms = ("application/json", "application/x-www-form-urlencoded")
-    error = {"application/json": {"schema": {"type": "object", "properties": {"error": {"type": "string"}}}}}
+    """The OpenAPI description of a body, and of the answers."""
+    error = {"application/json": {"schema": {"type": "object", "properties": {"error": STRING}}}}
     about = {400: "Invalid request", 403: "Banned, or a bad key", 429: "Slow down", 500: "Translation error"}
     about |= {413: "Too large", 503: "Stopping", 504: "Too slow"}
-    return {
-        "requestBody": {"required": True, "content": {form: {"schema": schema} for form in forms}},
-        "responses": {str(code): {"description": text, "content": error} for code, text in about.items()},
-    }
-
-
-TEXT = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-STRING = {"type": "string"}
+    answers = {str(code): {"description": text, "content": error} for code, text in about.items()}
+    return {**request_body(required, **fields), "responses": answers}
 
 
 @router.post(
@@ -158,26 +150,7 @@ async def frontend_settings(request: Request) -> dict[str, Any]:
 
 @router.post(
     "/translate_file",
-    openapi_extra={
-        **described((), source=STRING),
-        "requestBody": {
-            "required": True,
-            "content": {
-                "multipart/form-data": {
-                    "schema": {
-                        "type": "object",
-                        "required": ["file", "source", "target"],
-                        "properties": {
-                            "file": {"type": "string", "format": "binary"},
-                            "source": STRING,
-                            "target": STRING,
-                            "api_key": STRING,
-                        },
-                    }
-                }
-            },
-        },
-    },
+    openapi_extra=described(("file", "source", "target"), file=FILE, source=STRING, target=STRING, api_key=STRING),
 )
 async def translate_whole_file(request: Request) -> Response:
     """Translate a file; the answer says where the result can be downloaded for an hour."""

@@ -10,6 +10,21 @@ from starlette.datastructures import FormData, UploadFile
 
 from harken.serving.errors import ApiError
 
+STRING: dict[str, Any] = {"type": "string"}
+TEXT = {"oneOf": [STRING, {"type": "array", "items": STRING}]}
+FILE = {"type": "string", "format": "binary"}
+JSON_OR_FORM = ("application/json", "application/x-www-form-urlencoded")
+
+
+def request_body(
+    required: tuple[str, ...], kinds: tuple[str, ...] = JSON_OR_FORM, **fields: dict[str, Any]
+) -> dict[str, Any]:
+    """The OpenAPI description of a body that `parameters_of` reads; one with a file is a multipart form."""
+    if FILE in fields.values():
+        kinds = ("multipart/form-data",)
+    schema = {"type": "object", "required": list(required), "properties": fields}
+    return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
+
 
 class Parameters:
     """The parameters of one request; values are strings, lists, numbers or files."""
