@@ -156,8 +156,8 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"][1:])
-        return answer(request, 422, f"{place}: {first['msg']}" if place else str(first["msg"]))
+        location = ".".join(str(part) for part in first["loc"][1:])
+        return answer(request, 422, f"{location}: {first['msg']}" if location else str(first["msg"]))
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
@@ -200,13 +200,13 @@ def run(app: FastAPI, host: str, port: int, announce: Callable[[str], None] = pr
     )
     listening = listen(host, port)
     address, number = listening.getsockname()[:2]
-    shown = f"[{address}]" if ":" in address else address
+    shown_host = f"[{address}]" if ":" in address else address
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if not self.should_exit:
-                announce(f"Ready on http://{shown}:{number} (Ctrl-C stops)")
+                announce(f"Ready on http://{shown_host}:{number} (Ctrl-C stops)")
 
     server = Server(config)
     app.state.stop = lambda: setattr(server, "should_exit", True)
@@ -219,11 +219,11 @@ def run(app: FastAPI, host: str, port: int, announce: Callable[[str], None] = pr
 def listen(host: str, port: int) -> socket.socket:
     """A socket bound before models are loaded, so that a port in use is told at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind((host, port))
+        listening.bind((host, port))
     except (OSError, OverflowError) as error:
-        found.close()
+        listening.close()
         raise UserError(f"cannot listen on {host}:{port} ({error}); choose another --port or --host") from None
-    return found
+    return listening

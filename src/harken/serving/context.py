@@ -52,7 +52,8 @@ class Serving:
 
     def languages(self) -> list[dict[str, Any]]:
         """Every language that is read or written, with its name and its targets, itself included."""
-        codes = dict.fromkeys(code for one in self.registry.translators() for code in (one.source, one.target) if code)
+        models = self.registry.translators()
+        codes = dict.fromkeys(code for model in models for code in (model.source, model.target) if code)
         return [
             {"code": code, "name": language_name(code), "targets": [code, *self.registry.targets(code)]}
             for code in codes
@@ -62,9 +63,9 @@ class Serving:
         """A folder of the server's state; without one in the settings it lasts as long as the server."""
         if self.settings.state is None and self._temporary is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="harken-serve-")
-        found = (self.settings.state or Path(self._temporary.name if self._temporary else ".")) / name
-        found.mkdir(parents=True, exist_ok=True)
-        return found
+        path = (self.settings.state or Path(self._temporary.name if self._temporary else ".")) / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
 
     @cached_property
     def glossaries(self) -> Glossaries:
@@ -241,8 +242,8 @@ async def until_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> 
 
 def serving_of(request: Request) -> Serving:
     """The server that a request came to."""
-    found: Serving = request.app.state.serving
-    return found
+    serving: Serving = request.app.state.serving
+    return serving
 
 
 def texts_in(item: Any) -> list[str]:

@@ -29,7 +29,7 @@ def documentation_page(description: dict[str, Any]) -> str:
             groups.setdefault(tag, []).append(_operation(path, method, operation, description))
     info = description["info"]
     sections = "".join(
-        f"<h2>{escape(TITLES.get(tag, tag))}</h2>{''.join(found)}" for tag, found in groups.items() if found
+        f"<h2>{escape(TITLES.get(tag, tag))}</h2>{''.join(group)}" for tag, group in groups.items() if group
     )
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
@@ -53,8 +53,9 @@ def _operation(path: str, method: str, operation: dict[str, Any], description: d
 
 def _fields(operation: dict[str, Any], description: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
     """Name, type, default and meaning of every parameter and field of the body."""
-    for one in operation.get("parameters", []):
-        yield one["name"], _kind(one.get("schema", {})), _default(one.get("schema", {})), one.get("description", "")
+    for parameter in operation.get("parameters", []):
+        schema = parameter.get("schema", {})
+        yield parameter["name"], _kind(schema), _default(schema), parameter.get("description", "")
     for content in operation.get("requestBody", {}).get("content", {}).values():
         schema = _resolved(content.get("schema", {}), description)
         for name, field in schema.get("properties", {}).items():
@@ -65,13 +66,13 @@ def _fields(operation: dict[str, Any], description: dict[str, Any]) -> Iterator[
 
 def _resolved(schema: dict[str, Any], description: dict[str, Any]) -> dict[str, Any]:
     name = schema.get("$ref", "").rpartition("/")[2]
-    found: dict[str, Any] = description["components"]["schemas"][name] if name else schema
-    return found
+    resolved: dict[str, Any] = description["components"]["schemas"][name] if name else schema
+    return resolved
 
 
 def _kind(schema: dict[str, Any]) -> str:
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_kind(one) for one in schema["anyOf"] if one.get("type") != "null"))
+        return " or ".join(dict.fromkeys(_kind(option) for option in schema["anyOf"] if option.get("type") != "null"))
     if "enum" in schema:
         return " or ".join(map(str, schema["enum"]))
     if schema.get("type") == "array":

@@ -47,11 +47,11 @@ class FastPath:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """One request."""
-        found = self._endpoints.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
-        if found is None:
+        fast = self._endpoints.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        if fast is None:
             await self.app(scope, receive, send)
             return
-        endpoint, scope["route"] = found
+        endpoint, scope["route"] = fast
         request = Request(scope, receive)
         try:
             response = await endpoint(request)

@@ -43,10 +43,10 @@ class Glossaries:
         self._known: dict[str, Glossary] = {}
         for path in sorted(folder.glob("*.json")):
             try:
-                found = Glossary(**json.loads(path.read_text(encoding="utf-8")))
+                glossary = Glossary(**json.loads(path.read_text(encoding="utf-8")))
             except (OSError, ValueError, TypeError):
                 continue  # no glossary of this server
-            self._known[found.glossary_id] = found
+            self._known[glossary.glossary_id] = glossary
 
     def create(self, owner: str, name: str, source: str, target: str, entries: list[list[str]]) -> Glossary:
         """Store a glossary.
@@ -56,7 +56,7 @@ class Glossaries:
         """
         if len(self.of(owner)) >= MOST_GLOSSARIES:
             raise UserError(f"there are {MOST_GLOSSARIES} glossaries; delete one first")
-        made = Glossary(
+        glossary = Glossary(
             str(uuid.uuid4()),
             owner,
             name,
@@ -65,23 +65,24 @@ class Glossaries:
             datetime.now(UTC).isoformat(timespec="milliseconds"),
             entries,
         )
-        atomic_write(self._folder / f"{made.glossary_id}.json", json.dumps(asdict(made), ensure_ascii=False) + "\n")
-        self._known[made.glossary_id] = made
-        return made
+        content = json.dumps(asdict(glossary), ensure_ascii=False) + "\n"
+        atomic_write(self._folder / f"{glossary.glossary_id}.json", content)
+        self._known[glossary.glossary_id] = glossary
+        return glossary
 
     def of(self, owner: str) -> list[Glossary]:
         """All glossaries of a client."""
-        return [one for one in self._known.values() if one.owner == owner]
+        return [glossary for glossary in self._known.values() if glossary.owner == owner]
 
     def find(self, owner: str, glossary_id: str) -> Glossary | None:
         """One glossary of a client."""
-        found = self._known.get(glossary_id)
-        return found if found is not None and found.owner == owner else None
+        glossary = self._known.get(glossary_id)
+        return glossary if glossary is not None and glossary.owner == owner else None
 
-    def delete(self, found: Glossary) -> None:
+    def delete(self, glossary: Glossary) -> None:
         """Remove a glossary."""
-        self._known.pop(found.glossary_id, None)
-        (self._folder / f"{found.glossary_id}.json").unlink(missing_ok=True)
+        self._known.pop(glossary.glossary_id, None)
+        (self._folder / f"{glossary.glossary_id}.json").unlink(missing_ok=True)
 
 
 def parse_entries(text: str, form: str) -> list[list[str]]:
@@ -102,14 +103,14 @@ def parse_entries(text: str, form: str) -> list[list[str]]:
             rows = [line.split("\t") for line in text.splitlines() if line.strip()]
     except csv.Error as error:
         raise UserError(f"the entries are no CSV ({error})") from None
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for number, row in enumerate(rows, start=1):
         terms = [part.strip() for part in row[:2]]
         if len(terms) != 2 or not all(terms) or max(map(len, terms)) > LONGEST_TERM:
             raise UserError(f"entry {number} is not a source term and a target term")
-        if terms[0] in found:
+        if terms[0] in entries:
             raise UserError(f"entry {number} has a source term that is there already")
-        found[terms[0]] = terms[1]
-    if not found or len(found) > MOST_ENTRIES:
+        entries[terms[0]] = terms[1]
+    if not entries or len(entries) > MOST_ENTRIES:
         raise UserError(f"a glossary has 1 to {MOST_ENTRIES:,} entries")
-    return [[source, target] for source, target in found.items()]
+    return [[source, target] for source, target in entries.items()]

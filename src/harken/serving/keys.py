@@ -56,8 +56,8 @@ def read_keys(path: Path) -> _File:
         raise UserError(f"{path} cannot be read ({error.strerror}); make it with harken serve --new-key") from None
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise UserError(f"{path} is no file of API keys ({place}: {first['msg']}); make one with --new-key") from None
+        reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise UserError(f"{path} is no file of API keys ({reason}); make one with --new-key") from None
 
 
 def new_key(path: Path, name: str, per_minute: int | None = None, characters: int | None = None) -> str:
@@ -66,12 +66,12 @@ def new_key(path: Path, name: str, per_minute: int | None = None, characters: in
     Raises:
         UserError: the name is taken.
     """
-    found = read_keys(path) if path.exists() else _File()
-    if any(key.name == name for key in found.keys):
+    file = read_keys(path) if path.exists() else _File()
+    if any(key.name == name for key in file.keys):
         raise UserError(f"{path} has a key called {name!r}; choose another name, or remove it from the file")
     key = secrets.token_urlsafe(24)
-    found.keys.append(ApiKey(name=name, sha256=hash_of(key), per_minute=per_minute, characters=characters))
-    atomic_write(path, found.model_dump_json(indent=1) + "\n")
+    file.keys.append(ApiKey(name=name, sha256=hash_of(key), per_minute=per_minute, characters=characters))
+    atomic_write(path, file.model_dump_json(indent=1) + "\n")
     path.chmod(0o600)
     return key
 
@@ -95,5 +95,5 @@ class Keys:
         """
         if not self.needed:
             return Client(address)
-        found = self._by_hash.get(hash_of(key)) if key else None
-        return None if found is None else Client(found.name, found.per_minute, found.characters)
+        known = self._by_hash.get(hash_of(key)) if key else None
+        return None if known is None else Client(known.name, known.per_minute, known.characters)

@@ -72,14 +72,14 @@ def _languages(recipe: Any, pair: str) -> tuple[str, str]:
 
 def signature_of(folder: Path) -> tuple[Any, ...]:
     """What changes where a folder is written anew: times and sizes of its files."""
-    found: list[Any] = []
+    states: list[Any] = []
     for name in WATCHED:
         try:
             status = os.stat(folder / name)
-            found.append((status.st_mtime_ns, status.st_size, status.st_ino))
+            states.append((status.st_mtime_ns, status.st_size, status.st_ino))
         except OSError:
-            found.append(None)
-    return tuple(found)
+            states.append(None)
+    return tuple(states)
 
 
 class Registry:
@@ -96,9 +96,9 @@ class Registry:
         if not given:
             raise UserError("there is no model to serve; name at least one folder")
         self.models: dict[str, ServedModel] = {}
-        self._seen: dict[str, tuple[Any, ...]] = {}
-        for one in given:
-            model = ServedModel.open(one)
+        self._signatures: dict[str, tuple[Any, ...]] = {}
+        for folder in given:
+            model = ServedModel.open(folder)
             base, number = model.name, 2
             while model.name in self.models:
                 model.name, number = f"{base}-{number}", number + 1
@@ -120,12 +120,12 @@ class Registry:
             if not known:
                 raise UserError(f"no model of the task {task!r} is served")
             return known[0]
-        found = self.models.get(name)
-        if found is None:
+        model = self.models.get(name)
+        if model is None:
             raise UserError(f"there is no model called {name!r}; choose from {', '.join(self.models)}")
-        if found.task != task:
-            raise UserError(f"the model {name!r} is of the task {found.task!r}, not {task!r}")
-        return found
+        if model.task != task:
+            raise UserError(f"the model {name!r} is of the task {model.task!r}, not {task!r}")
+        return model
 
     def translators(self) -> list[ServedModel]:
         """All models that translate."""
@@ -137,14 +137,14 @@ class Registry:
 
     def targets(self, source: str) -> list[str]:
         """Languages that a language can be translated into, directly or through others."""
-        found = [source]
-        for code in found:
-            found += [
+        reachable = [source]
+        for code in reachable:
+            reachable += [
                 model.target
                 for model in self.translators()
-                if model.source == code and model.target and model.target not in found
+                if model.source == code and model.target and model.target not in reachable
             ]
-        return found[1:]
+        return reachable[1:]
 
     def route(self, source: str, target: str) -> list[ServedModel]:
         """The shortest chain of models from one language to another; empty where both are the same.
@@ -153,15 +153,15 @@ class Registry:
             UserError: there is none.
         """
         source, target = canonical(source), canonical(target)
-        ways: dict[str, list[ServedModel]] = {source: []}
+        routes: dict[str, list[ServedModel]] = {source: []}
         waiting = deque([source])
         while waiting:
             code = waiting.popleft()
             if code == target:
-                return ways[code]
+                return routes[code]
             for model in self.translators():
-                if model.source == code and model.target and model.target not in ways:
-                    ways[model.target] = [*ways[code], model]
+                if model.source == code and model.target and model.target not in routes:
+                    routes[model.target] = [*routes[code], model]
                     waiting.append(model.target)
         raise UserError(f"no model translates from {source} to {target}")
 
@@ -170,16 +170,16 @@ class Registry:
 
         A folder that cannot be read, as it is being written, is left for a later call.
         """
-        found = []
+        changed = []
         for name, model in list(self.models.items()):
             now = signature_of(model.folder)
-            settled, self._seen[name] = self._seen.get(name) == now, now
+            settled, self._signatures[name] = self._signatures.get(name) == now, now
             if now == model.signature or not settled or None in now[:2]:
                 continue
             try:
-                read = ServedModel.open(model.folder, name)
+                fresh = ServedModel.open(model.folder, name)
             except UserError:
                 continue
-            model.recipe, model.signature = read.recipe, now
-            found.append(model)
-        return found
+            model.recipe, model.signature = fresh.recipe, now
+            changed.append(model)
+        return changed

@@ -211,11 +211,11 @@ async def translate_texts(
         documents = await in_thread_if(characters > LONG, lambda: [read(text) for text in texts])
         results: list[list[str]] = [[] for _ in texts]
         calls = Calls(serving, client)
-        for code in dict.fromkeys(one.language for one in detected):
-            indices = [index for index, one in enumerate(detected) if one.language == code]
+        for code in dict.fromkeys(result.language for result in detected):
+            indices = [index for index, result in enumerate(detected) if result.language == code]
             function = sentence_translator(calls, find_route(serving, code, target), glossary)
-            some = await translate_documents([documents[index] for index in indices], function, alternatives)
-            for index, best in zip(indices, some, strict=True):
+            translations = await translate_documents([documents[index] for index in indices], function, alternatives)
+            for index, best in zip(indices, translations, strict=True):
                 results[index] = best
         return list(zip(detected, results, strict=True))
 

@@ -58,7 +58,7 @@ class Exploration:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"sliders": [asdict(one) for one in self.sliders]}
+        return {"sliders": [asdict(slider) for slider in self.sliders]}
 
 
 def explore(name: str, given: Values, seed: int = 1) -> dict[str, Any]:
@@ -67,31 +67,32 @@ def explore(name: str, given: Values, seed: int = 1) -> dict[str, Any]:
     Raises:
         UserError: the claim has no sliders.
     """
-    found = EXPLORATIONS.get(name)
-    if found is None:
+    exploration = EXPLORATIONS.get(name)
+    if exploration is None:
         raise UserError(f"{name} has no sliders; those that have: {', '.join(EXPLORATIONS)}")
-    values = {one.key: one.read(given.get(one.key, one.value)) for one in found.sliders}
-    figure, said = found.draw(values, seed)
-    return {"values": values, "said": said, "figures": figures_json([figure])}
+    values = {slider.key: slider.read(given.get(slider.key, slider.value)) for slider in exploration.sliders}
+    figure, sentence = exploration.draw(values, seed)
+    return {"values": values, "said": sentence, "figures": figures_json([figure])}
 
 
 def _vanishing(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.vanishing import DISTANCE, gradient_lengths
 
-    size, width, way = values["s"], values["width"], values["way"]
-    found = gradient_lengths(way, size, width, 8, 20, seed)
+    size, width, weights = values["s"], values["width"], values["way"]
+    measured = gradient_lengths(weights, size, width, 8, 20, seed)
     bound = [size**distance for distance in range(DISTANCE + 1)]
     series = [
-        Series("measured", range(DISTANCE + 1), found["lengths"]),
+        Series("measured", range(DISTANCE + 1), measured["lengths"]),
         Series("s^distance", range(DISTANCE + 1), bound, dashed=True, colour=7),
     ]
     panel = Lines(
         "", "steps back from the loss", "|dL/dh|, relative", series, log_y=True, dots=False, marks=[Mark(1, "")]
     )
-    last = found["lengths"][-1]
+    last = measured["lengths"][-1]
     fate = "vanishes" if last < 0.1 else "explodes" if last > 10 else "stays"
-    said = f"After {DISTANCE} steps {last:.2g} of the gradient is left, so it {fate}; s is {found['largest']:.3g}."
-    return Figure("", [panel], f"Vanilla tanh RNN, {width} units, 8 sequences."), said
+    largest = measured["largest"]
+    sentence = f"After {DISTANCE} steps {last:.2g} of the gradient is left, so it {fate}; s is {largest:.3g}."
+    return Figure("", [panel], f"Vanilla tanh RNN, {width} units, 8 sequences."), sentence
 
 
 def _clipping(values: Values, seed: int) -> Drawn:
@@ -102,14 +103,14 @@ def _clipping(values: Values, seed: int) -> Drawn:
         "no clipping": train(values["scale"], math.inf, updates, 16, seed),
         f"clipped at {values['clip']:g}": train(values["scale"], values["clip"], updates, 16, seed),
     }
-    losses = [Series(name, range(len(one["losses"])), one["losses"]) for name, one in runs.items()]
-    norms = [Series(name, range(len(one["lengths"])), one["lengths"]) for name, one in runs.items()]
+    losses = [Series(name, range(len(run["losses"])), run["losses"]) for name, run in runs.items()]
+    norms = [Series(name, range(len(run["lengths"])), run["lengths"]) for name, run in runs.items()]
     panels = [
         Lines("", "update", "loss", losses, log_y=True, dots=False, marks=[Mark(CHANCE, "guessing")]),
         Lines("", "update", "norm of the gradient, before clipping", norms, log_y=True, dots=False),
     ]
     ends = "; ".join(
-        f"{name}: loss {one['losses'][-1]:.3g} after {len(one['losses'])} updates" for name, one in runs.items()
+        f"{name}: loss {run['losses'][-1]:.3g} after {len(run['losses'])} updates" for name, run in runs.items()
     )
     return Figure("", panels, "Vanilla RNN, 64 units, echo of 3 steps, SGD."), f"{ends}."
 
@@ -126,9 +127,9 @@ def _cell_memory(values: Values, seed: int) -> Drawn:
                 parameter[1:2] = 0.0
         first = torch.ones(1, 1, 1, dtype=torch.float64)
         _, _, trace = layer(torch.randn(1, steps, 4, dtype=torch.float64), (torch.zeros_like(first), first), trace=True)
-    kept = [1.0, *trace[0].cell[0, :, 0].tolist()]
+    shares = [1.0, *trace[0].cell[0, :, 0].tolist()]
     life = predicted_half_life(bias)
-    series = [Series("share of C_0 in C_t", range(steps + 1), kept)]
+    series = [Series("share of C_0 in C_t", range(steps + 1), shares)]
     panel = Lines(
         "", "step", "share of the first cell state", series, dots=False, y_limits=(0, 1.02), marks=[Mark(0.5, "")]
     )
@@ -144,33 +145,33 @@ def _long_memory(values: Values, seed: int) -> Drawn:
     delay, updates = values["delay"], values["updates"]
     asked = sorted({max(1, delay // 2), delay, 2 * delay})
     kinds = ("RNN, orthogonal", "LSTM, forget bias 5")
-    found = {kind: accuracies(kind, delay, delay, asked, updates, seed) for kind in kinds}
-    groups = [Group(kind, shares) for kind, shares in found.items()]
+    shares_right = {kind: accuracies(kind, delay, delay, asked, updates, seed) for kind in kinds}
+    groups = [Group(kind, shares) for kind, shares in shares_right.items()]
     panel = Bars(
         "",
         "delay asked",
         "share right",
-        [str(one) for one in asked],
+        list(map(str, asked)),
         groups,
         y_limits=(0, 1.05),
         marks=[Mark(0.25, "guessing")],
     )
-    place = asked.index(delay)
-    said = "; ".join(f"{kind}: {shares[place]:.0%} right at {delay} steps" for kind, shares in found.items())
-    return Figure("", [panel], f"Trained on one delay, {updates} updates."), f"{said}."
+    index = asked.index(delay)
+    sentence = "; ".join(f"{kind}: {shares[index]:.0%} right at {delay} steps" for kind, shares in shares_right.items())
+    return Figure("", [panel], f"Trained on one delay, {updates} updates."), f"{sentence}."
 
 
 def _saturation(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.saturation import KEYS, SCORES, WORDS, random_weights
 
     widths = [2**power for power in range(1, int(math.log2(values["width"])) + 1)]
-    found = {kind: [random_weights(kind, width, 64, seed) for width in widths] for kind in SCORES}
+    measured = {kind: [random_weights(kind, width, 64, seed) for width in widths] for kind in SCORES}
     panels = [
         Lines(
             "",
             "width of queries and keys",
             title,
-            [Series(WORDS[kind], widths, [one[what] for one in rows]) for kind, rows in found.items()],
+            [Series(WORDS[kind], widths, [row[what] for row in rows]) for kind, rows in measured.items()],
             log_x=True,
             y_limits=limits,
         )
@@ -179,58 +180,58 @@ def _saturation(values: Values, seed: int) -> Drawn:
             ("gradient", "mean |gradient| of the scores", None),
         )
     ]
-    plain, scaled = (found[kind][-1]["largest"] for kind in ("dot", "scaled"))
-    said = (
+    plain, scaled = (measured[kind][-1]["largest"] for kind in ("dot", "scaled"))
+    sentence = (
         f"At width {widths[-1]} the largest of {KEYS} weights is {plain:.2f} undivided and {scaled:.2f} divided by √d."
     )
-    return Figure("", panels, f"Random queries and keys of unit variance, {KEYS} keys."), said
+    return Figure("", panels, f"Random queries and keys of unit variance, {KEYS} keys."), sentence
 
 
 def _path_length(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.path_length import KINDS, hops
 
     length = values["length"]
-    found = {kind: hops(kind, length, seed) for kind in KINDS}
-    panel = Bars("", "", "rounds", list(found), [Group("", list(found.values()))], log_y=True)
-    said = "; ".join(f"{kind} {count}" for kind, count in found.items())
-    return Figure("", [panel]), f"Rounds until the last of {length} outputs depends on the first input: {said}."
+    rounds = {kind: hops(kind, length, seed) for kind in KINDS}
+    panel = Bars("", "", "rounds", list(rounds), [Group("", list(rounds.values()))], log_y=True)
+    sentence = "; ".join(f"{kind} {count}" for kind, count in rounds.items())
+    return Figure("", [panel]), f"Rounds until the last of {length} outputs depends on the first input: {sentence}."
 
 
 def _deep_stacks(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.deep_stacks import KINDS, signal_at_the_top
 
     depths = list(range(1, values["depth"] + 1))
-    found = {kind: [signal_at_the_top(values["cell"], kind, depth, seed) for depth in depths] for kind in KINDS}
+    signals = {kind: [signal_at_the_top(values["cell"], kind, depth, seed) for depth in depths] for kind in KINDS}
     panel = Lines(
         "",
         "layers",
         "signal at the top, relative",
-        [Series(kind, depths, shares) for kind, shares in found.items()],
+        [Series(kind, depths, shares) for kind, shares in signals.items()],
         log_y=True,
     )
-    said = "; ".join(f"{kind} {shares[-1]:.2g}" for kind, shares in found.items())
+    sentence = "; ".join(f"{kind} {shares[-1]:.2g}" for kind, shares in signals.items())
     return Figure(
         "", [panel], "Before training: how much outputs differ between sequences."
-    ), f"With {depths[-1]} layers: {said}."
+    ), f"With {depths[-1]} layers: {sentence}."
 
 
 def _averaging(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.averaging import STACKS, likeness
 
     depth, width = values["depth"], values["width"]
-    found = {kind: likeness(kind, depth, width, values["tokens"], 4, seed) for kind in STACKS}
+    curves = {kind: likeness(kind, depth, width, values["tokens"], 4, seed) for kind in STACKS}
     panel = Lines(
         "",
         "layer",
         "difference between tokens, relative",
-        [Series(kind, range(depth + 1), curve) for kind, curve in found.items()],
+        [Series(kind, range(depth + 1), curve) for kind, curve in curves.items()],
         log_y=True,
         dots=False,
     )
-    said = "; ".join(f"{kind} {curve[-1]:.2g}" for kind, curve in found.items())
+    sentence = "; ".join(f"{kind} {curve[-1]:.2g}" for kind, curve in curves.items())
     return Figure(
         "", [panel], f"Untrained stacks, width {width}."
-    ), f"What is left of the differences after {depth} layers: {said}."
+    ), f"What is left of the differences after {depth} layers: {sentence}."
 
 
 def _quadratic(values: Values, seed: int) -> Drawn:
@@ -241,39 +242,39 @@ def _quadratic(values: Values, seed: int) -> Drawn:
 
     width, heads = values["width"], int(values["heads"])
     lengths = [2**power for power in range(4, int(math.log2(values["length"])) + 1)]
-    found: dict[str, list[float]] = {"self-attention": [], "of that, products of sequences": [], "LSTM": []}
+    operations: dict[str, list[float]] = {"self-attention": [], "of that, products of sequences": [], "LSTM": []}
     with FlopCounterMode(display=False) as counter:
         LSTM(width, width, batch_first=True, device="meta").reference(torch.empty(1, 4, width, device="meta"))
-    found["LSTM"] = [counter.get_total_flops() / 4 * length for length in lengths]  # every step does the same
+    operations["LSTM"] = [counter.get_total_flops() / 4 * length for length in lengths]  # every step does the same
     for length in lengths:
         words = torch.empty(1, length, width, device="meta")  # shapes are enough to count
         with FlopCounterMode(display=False) as counter:
             SelfAttention(width, heads).to("meta").with_weights(words, None, False)
         counts = counter.get_flop_counts()["Global"]
-        found["self-attention"].append(counter.get_total_flops())
-        found["of that, products of sequences"].append(sum(n for kind, n in counts.items() if "bmm" in str(kind)))
-    series = [Series(name, lengths, counts) for name, counts in found.items()]
+        operations["self-attention"].append(counter.get_total_flops())
+        operations["of that, products of sequences"].append(sum(n for kind, n in counts.items() if "bmm" in str(kind)))
+    series = [Series(name, lengths, counts) for name, counts in operations.items()]
     panel = Lines("", "words", "multiplications and additions", series, log_x=True, log_y=True)
-    ratio = found["self-attention"][-1] / found["LSTM"][-1]
-    said = (
+    ratio = operations["self-attention"][-1] / operations["LSTM"][-1]
+    sentence = (
         f"At {lengths[-1]} words self-attention needs {ratio:.2g} times the operations of an LSTM, whatever its heads."
     )
-    return Figure("", [panel], f"One layer of width {width}, {heads} heads, counted in a forward pass."), said
+    return Figure("", [panel], f"One layer of width {width}, {heads} heads, counted in a forward pass."), sentence
 
 
 def _both_ways(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.both_ways import DIRECTIONS, OFFSETS, train
 
-    found = {kind: train(kind, values["units"], values["updates"], 800, seed)["right"] for kind in DIRECTIONS}
-    series = [Series(kind, OFFSETS, shares) for kind, shares in found.items()]
+    right = {kind: train(kind, values["units"], values["updates"], 800, seed)["right"] for kind in DIRECTIONS}
+    series = [Series(kind, OFFSETS, shares) for kind, shares in right.items()]
     panel = Lines(
         "", "place of the deciding word", "share right", series, y_limits=(0.3, 1.02), marks=[Mark(0.5, "guessing")]
     )
     ahead = {
-        kind: [share for at, share in zip(OFFSETS, shares, strict=True) if at > 0] for kind, shares in found.items()
+        kind: [share for at, share in zip(OFFSETS, shares, strict=True) if at > 0] for kind, shares in right.items()
     }
-    said = "; ".join(f"{kind} {sum(shares) / len(shares):.0%}" for kind, shares in ahead.items())
-    return Figure("", [panel], "LSTMs of nearly equal size."), f"Right where the deciding word comes later: {said}."
+    sentence = "; ".join(f"{kind} {sum(shares) / len(shares):.0%}" for kind, shares in ahead.items())
+    return Figure("", [panel], "LSTMs of nearly equal size."), f"Right where the deciding word comes later: {sentence}."
 
 
 EXPLORATIONS = {

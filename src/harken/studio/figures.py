@@ -17,20 +17,20 @@ plain = partial(spec.plain, digits=5)  # significant figures of a number
 def figures_json(figures: Sequence[Figure]) -> list[dict[str, Any]]:
     """Titles, notes and panels; each panel has its `kind`, such as "lines" or "heat"."""
     return [
-        {"title": one.title, "note": one.note, "name": one.name, "panels": [_panel(panel) for panel in one.panels]}
-        for one in figures
+        {"title": figure.title, "note": figure.note, "name": figure.name, "panels": list(map(_panel, figure.panels))}
+        for figure in figures
     ]
 
 
 def _panel(panel: Any) -> dict[str, Any]:
-    made = {"kind": type(panel).__name__.lower(), **plain(panel)}
+    content = {"kind": type(panel).__name__.lower(), **plain(panel)}
     if isinstance(panel, Heat):
-        made["limits"] = list(panel.limits)
-        made["strengths"] = plain(panel.strengths())
+        content["limits"] = list(panel.limits)
+        content["strengths"] = plain(panel.strengths())
     if isinstance(panel, Images):
-        made["weights"] = plain(panel.strengths())
+        content["weights"] = plain(panel.strengths())
     if isinstance(panel, Strips):
-        made["values"] = plain(panel.scaled())
+        content["values"] = plain(panel.scaled())
     if isinstance(panel, Raster):
-        made["values"] = np.clip(np.nan_to_num(panel.values) * 255, 0, 255).astype(int).tolist()
-    return made
+        content["values"] = np.clip(np.nan_to_num(panel.values) * 255, 0, 255).astype(int).tolist()
+    return content

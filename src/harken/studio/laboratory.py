@@ -21,12 +21,13 @@ def list_claims() -> list[dict[str, Any]]:
     """Name, statement and what it shows, of every claim; with the sliders of those that have some."""
     from harken.studio.explorations import EXPLORATIONS
 
-    found = []
+    claims = []
     for name in experiment_names():
-        one = find_experiment(name)
+        experiment = find_experiment(name)
         sliders = EXPLORATIONS[name].to_dict() if name in EXPLORATIONS else None
-        found.append({"name": name, "statement": one.statement, "shows": one.shows, "exploration": sliders})
-    return found
+        about = {"name": name, "statement": experiment.statement, "shows": experiment.shows}
+        claims.append({**about, "exploration": sliders})
+    return claims
 
 
 async def run_claim(name: str, seed: int, quick: bool) -> AsyncIterator[dict[str, Any]]:
@@ -96,23 +97,23 @@ def main(arguments: list[str]) -> None:
     except UserError as problem:
         tell({"error": str(problem)})
         return
-    found = report.findings
+    findings = report.findings
     tell(
         {
             "report": plain(
                 {
                     "name": name,
-                    "answer": found.answer,
-                    "verdict": found.verdict,
-                    "explanation": found.explanation,
-                    "columns": found.columns,
-                    "rows": found.rows,
+                    "answer": findings.answer,
+                    "verdict": findings.verdict,
+                    "explanation": findings.explanation,
+                    "columns": findings.columns,
+                    "rows": findings.rows,
                     "seconds": report.seconds,
                     "quick": quick,
                     "seed": seed,
                 }
             )
-            | {"figures": figures_json([found.figure])}
+            | {"figures": figures_json([findings.figure])}
         }
     )
 

@@ -55,12 +55,12 @@ class Library:
 
     def folders(self) -> dict[str, Path]:
         """Every run, by its name: what was given, then what lies below the root."""
-        found = dict(self.given)
+        folders = dict(self.given)
         if self.root is not None:
             for folder in run_folders(self.root):
                 name = folder.relative_to(self.root).as_posix() if folder != self.root else folder.resolve().name
-                found.setdefault(name, folder)
-        return found
+                folders.setdefault(name, folder)
+        return folders
 
     def folder(self, name: str) -> Path:
         """The folder of a run.
@@ -75,12 +75,12 @@ class Library:
 
     def models(self) -> list[dict[str, Any]]:
         """What can be loaded: name, task and network of every folder with weights."""
-        found = []
+        models = []
         for name, folder in self.folders().items():
             if (folder / WEIGHTS).is_file():
                 recipe = read_toml(folder / RECIPE)
                 model = recipe.get("model", {})
-                found.append(
+                models.append(
                     {
                         "name": name,
                         "task": recipe.get("task", ""),
@@ -94,7 +94,7 @@ class Library:
                         "direction": str(recipe.get("data", {}).get("direction", "")),
                     }
                 )
-        return found
+        return models
 
     def open(self, name: str) -> Opened:
         """A model, loaded on first use and again where its weights have changed.
@@ -108,14 +108,14 @@ class Library:
         weights = self.folder(name) / WEIGHTS
         with self._lock:
             changed = weights.stat().st_mtime if weights.is_file() else 0.0
-            kept = self._opened.get(name)
-            if kept is None or kept[0] != changed:
+            cached = self._opened.get(name)
+            if cached is None or cached[0] != changed:
                 model = load(weights.parent, self.device)
-                self._opened[name] = kept = (changed, Opened(name, model, job_of(model.recipe.task)))
+                self._opened[name] = cached = (changed, Opened(name, model, job_of(model.recipe.task)))
                 while len(self._opened) > LOADED:
                     self._opened.popitem(last=False)
             self._opened.move_to_end(name)
-            return kept[1]
+            return cached[1]
 
     @contextmanager
     def use(self, name: str, task: str | None = None) -> Iterator[Opened]:
@@ -141,7 +141,7 @@ def run_folders(root: Path, depth: int = DEPTH) -> list[Path]:
         below = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
     except OSError:
         return []
-    return [found for path in below for found in run_folders(path, depth - 1)]
+    return [run for path in below for run in run_folders(path, depth - 1)]
 
 
 def read_toml(path: Path) -> dict[str, Any]:

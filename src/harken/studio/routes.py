@@ -154,7 +154,7 @@ def create_studio(library: Library, check: Callable[[Request], None] | None = No
     def inside(body: InsideBody) -> dict[str, Any]:
         from harken.studio.inside import Head, SwitchedOff, look_inside
 
-        off = SwitchedOff([Head(one.kind, one.layer, one.head) for one in body.heads], body.words)
+        off = SwitchedOff([Head(head.kind, head.layer, head.head) for head in body.heads], body.words)
         with library.use(body.model, "translate") as opened:
             return look_inside(opened.model, body.text, off, body.beam)
 
@@ -265,20 +265,20 @@ def create_studio(library: Library, check: Callable[[Request], None] | None = No
 
 
 def _static(name: str) -> Response:
-    found = static_file(name)
-    if found is None:
+    file = static_file(name)
+    if file is None:
         return JSONResponse({"error": f"there is no file {name!r}"}, status_code=404)
-    return Response(found[0], headers=found[1])
+    return Response(file[0], headers=file[1])
 
 
 def _options(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        options = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        options = None
+    if not isinstance(options, dict):
         raise UserError("the options are no JSON object")
-    return found
+    return options
 
 
 def _asked(body: TranslateBody) -> Any:
@@ -300,8 +300,8 @@ async def _translation_events(opened: Any, asked: Any) -> AsyncIterator[str]:
         try:
             with opened.lock:
                 if not stopped.is_set():
-                    found = translate(opened.model, asked, lambda text: put({"part": text}), stopped.is_set)
-                    put({"done": found})
+                    results = translate(opened.model, asked, lambda text: put({"part": text}), stopped.is_set)
+                    put({"done": results})
         except UserError as problem:
             put({"error": str(problem)})
         except Exception as problem:  # the stream has begun, so the status cannot say it any more

@@ -16,8 +16,8 @@ MOST_POINTS = 2000  # of a curve; longer ones are thinned evenly
 
 def list_runs(library: Library) -> list[dict[str, Any]]:
     """Every run: what it trains, how far it is, and its last metrics; the one that changed last comes first."""
-    found = [describe_run(name, folder) for name, folder in library.folders().items()]
-    return sorted(found, key=lambda run: -run["changed"])
+    runs = [describe_run(name, folder) for name, folder in library.folders().items()]
+    return sorted(runs, key=lambda run: -run["changed"])
 
 
 def describe_run(name: str, folder: Path) -> dict[str, Any]:
@@ -79,13 +79,13 @@ def curves(folder: Path, after: int = 0) -> dict[str, Any]:
     Returns: `lines`, how many there are, to be given as `after` of the next call; `train` and `valid` columns.
     """
     lines = read_metrics(folder)
-    found: dict[str, Any] = {"lines": len(lines), "state": state_of(folder), "at": time.time()}
+    columns: dict[str, Any] = {"lines": len(lines), "state": state_of(folder), "at": time.time()}
     for kind in ("train", "valid"):
         rows = [line for line in lines[after:] if line.get("kind") == kind]
         rows = rows[:: max(1, -(-len(rows) // MOST_POINTS))]
         names = sorted({name for row in rows for name, value in row.items() if isinstance(value, int | float)})
-        found[kind] = {name: [row.get(name) for row in rows] for name in names}
-    return found
+        columns[kind] = {name: [row.get(name) for row in rows] for name in names}
+    return columns
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
@@ -101,24 +101,24 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 @lru_cache(maxsize=64)
 def _parsed(path: Path, changed: int, size: int) -> list[dict[str, Any]]:
     """The lines of a file, read again where its time or size has changed: the page asks every few seconds."""
-    found = []
+    rows = []
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             row = json.loads(line)
         except ValueError:
             continue
         if isinstance(row, dict):
-            found.append(row)
-    return found
+            rows.append(row)
+    return rows
 
 
 def documents(folder: Path) -> dict[str, str]:
     """The recipe and the card as text."""
-    found = {}
+    texts = {}
     for key, name in (("recipe", RECIPE), ("card", CARD)):
         path = folder / name
-        found[key] = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    return found
+        texts[key] = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    return texts
 
 
 def data_name(data: dict[str, Any]) -> str:

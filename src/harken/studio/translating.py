@@ -53,8 +53,8 @@ def translate(
     if emit is not None:
         restore, decode = replace(sources.forms[0], end_mark="").restore, translator.target.decode
         request.observe = CertainPrefix(lambda tokens: emit(restore(decode(tokens[:-1]))))
-    found = search(request, sources, [0], asked.nbest)[0]
-    return explained(translator, sources, found)
+    hypotheses = search(request, sources, [0], asked.nbest)[0]
+    return explained(translator, sources, hypotheses)
 
 
 def other_ways(translator: Translator, asked: Asked, count: int = 6) -> list[dict[str, Any]]:
@@ -66,42 +66,43 @@ def other_ways(translator: Translator, asked: Asked, count: int = 6) -> list[dic
     if not sources.ids[0]:
         return []
     start = translator.target.encode(asked.prefix)
-    found = alternatives(_request(translator, replace(asked, prefix="")), sources, start, count)
-    place = len(asked.prefix.split())
+    hypotheses = alternatives(_request(translator, replace(asked, prefix="")), sources, start, count)
+    position = len(asked.prefix.split())
     return [
         {
-            **one,
-            "next": one["words"][place]["text"] if place < len(one["words"]) else "",
-            "probability": _probability(best.token_scores[len(start) : len(start) + 1]),
+            **result,
+            "next": result["words"][position]["text"] if position < len(result["words"]) else "",
+            "probability": _probability(hypothesis.token_scores[len(start) : len(start) + 1]),
         }
-        for best, one in zip(found, explained(translator, sources, found), strict=True)
+        for hypothesis, result in zip(hypotheses, explained(translator, sources, hypotheses), strict=True)
     ]
 
 
-def explained(translator: Translator, sources: Sources, found: Sequence[Hypothesis]) -> list[dict[str, Any]]:
+def explained(translator: Translator, sources: Sources, hypotheses: Sequence[Hypothesis]) -> list[dict[str, Any]]:
     """Hypotheses of the first sentence with their words, probabilities and attention."""
-    results = describe(translator, sources, [(0, one) for one in found], True, False)
-    shown = []
-    for best, result in zip(found, results, strict=True):
-        raw = translator.target.decode(best.tokens)
+    results = describe(translator, sources, [(0, hypothesis) for hypothesis in hypotheses], True, False)
+    explanations = []
+    for hypothesis, result in zip(hypotheses, results, strict=True):
+        raw = translator.target.decode(hypothesis.tokens)
         words = [{"text": word, "probability": 1.0} for word in result.target_words]
-        for place, word in enumerate(_word_scores(translator, best, raw, len(words))):
-            words[place]["probability"] = _probability(word)
-        shown.append(
+        for position, word in enumerate(_word_scores(translator, hypothesis, raw, len(words))):
+            words[position]["probability"] = _probability(word)
+        explanations.append(
             {
                 "source": result.source,
                 "text": result.text,
                 "raw": raw,
                 "score": result.score,
                 "source_words": [
-                    {"text": word, "unknown": place in result.unknown} for place, word in enumerate(result.source_words)
+                    {"text": word, "unknown": index in result.unknown}
+                    for index, word in enumerate(result.source_words)
                 ],
                 "words": words,
-                "end": _probability(best.token_scores[len(best.tokens) :]) if best.finished else None,
+                "end": _probability(hypothesis.token_scores[len(hypothesis.tokens) :]) if hypothesis.finished else None,
                 "attention": None if result.attention is None else result.attention.round(4).tolist(),
             }
         )
-    return shown
+    return explanations
 
 
 def glossary_terms(text: str) -> list[tuple[str, str]]:
@@ -113,7 +114,7 @@ def glossary_terms(text: str) -> list[tuple[str, str]]:
     Raises:
         UserError: a line without two sides.
     """
-    found = []
+    terms = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -121,8 +122,8 @@ def glossary_terms(text: str) -> list[tuple[str, str]]:
         source, _, target = (part.strip() for part in line.partition(mark))
         if not source or not target:
             raise UserError(f"glossary, line {number}: write a source term, = and a target term")
-        found.append((source, target))
-    return found
+        terms.append((source, target))
+    return terms
 
 
 def _request(translator: Translator, asked: Asked, cancelled: Callable[[], bool] | None = None) -> Request:
@@ -132,13 +133,13 @@ def _request(translator: Translator, asked: Asked, cancelled: Callable[[], bool]
     return request
 
 
-def _word_scores(translator: Translator, best: Hypothesis, raw: str, count: int) -> list[list[float]]:
+def _word_scores(translator: Translator, hypothesis: Hypothesis, raw: str, count: int) -> list[list[float]]:
     """The log-probabilities of the tokens of each word."""
     scores: list[list[float]] = [[] for _ in range(count)]
-    places = translator.target.word_of(best.tokens, raw)
-    for place, score in zip(places, best.token_scores, strict=False):
-        if 0 <= place < count:
-            scores[place].append(score)
+    word_indices = translator.target.word_of(hypothesis.tokens, raw)
+    for word, score in zip(word_indices, hypothesis.token_scores, strict=False):
+        if 0 <= word < count:
+            scores[word].append(score)
     return scores
 
 

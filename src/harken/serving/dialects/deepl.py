@@ -99,15 +99,15 @@ def find_glossary(
     Raises:
         ApiError: there is none, or it is of other languages.
     """
-    wanted = given.text("glossary_id")
-    if not wanted:
+    glossary_id = given.text("glossary_id")
+    if not glossary_id:
         return None
     if source is None:
         raise ApiError(400, "Use of a glossary requires the source_lang parameter to be specified.")
-    found = _find(serving, client, wanted)
-    if (canonical(found.source_lang), canonical(found.target_lang)) != (source, target):
+    glossary = _find(serving, client, glossary_id)
+    if (canonical(glossary.source_lang), canonical(glossary.target_lang)) != (source, target):
         raise ApiError(400, "The glossary is for another language pair.")
-    return found
+    return glossary
 
 
 def reader_of(given: Parameters) -> Callable[[str], Document]:
@@ -143,13 +143,13 @@ async def languages(request: Request) -> Response:
         raise ApiError(400, "Value for 'type' not supported.")
     sources = serving.registry.sources()
     targets = dict.fromkeys(code for source in sources for code in serving.registry.targets(source))
-    found: list[dict[str, Any]] = [
+    entries: list[dict[str, Any]] = [
         {"language": code.upper(), "name": language_name(code)}
         for code in (sources if kind == "source" else [*targets])
     ]
     if kind == "target":
-        found = [{**one, "supports_formality": False} for one in found]
-    return JSONResponse(found)
+        entries = [{**entry, "supports_formality": False} for entry in entries]
+    return JSONResponse(entries)
 
 
 @router.post("/usage", include_in_schema=False)

@@ -107,12 +107,12 @@ async def status(document_id: str, request: Request) -> dict[str, Any]:
     job = await _find(document_id, request)
     if job.task is not None:
         await asyncio.wait({job.task}, timeout=POLL_SECONDS)
-    found: dict[str, Any] = {"document_id": document_id, "status": job.status}
+    answer: dict[str, Any] = {"document_id": document_id, "status": job.status}
     if job.error is not None:
-        return found | {"message": job.error, "error_message": job.error}
+        return answer | {"message": job.error, "error_message": job.error}
     if job.status == "translating":
-        return found | {"seconds_remaining": 5}
-    return found | {"billed_characters": job.characters}
+        return answer | {"seconds_remaining": 5}
+    return answer | {"billed_characters": job.characters}
 
 
 @router.post("/{document_id}/result", openapi_extra=KEY_BODY, response_class=Response)
@@ -140,8 +140,8 @@ async def _find(document_id: str, request: Request) -> DocumentJob:
     job = serving_of(request).documents.get(document_id)
     if job is None or not secrets.compare_digest(job.key.encode(), key.encode("utf-8", "replace")):
         raise ApiError(404, "Document not found")
-    found: DocumentJob = job
-    return found
+    document: DocumentJob = job
+    return document
 
 
 def _forget_old(serving: Serving) -> None:

@@ -117,8 +117,8 @@ async def translate_directly(request: Request) -> Response | None:
         body = TranslateBody.model_validate_json(await request.body())
     except ValidationError:
         return None
-    found: Response = await translate(body, request, await caller(request))
-    return found
+    response: Response = await translate(body, request, await caller(request))
+    return response
 
 
 def _constrained(texts: Sequence[str], body: Any) -> list[dict[str, Any]]:
@@ -286,11 +286,11 @@ def _any_model(serving: Serving, name: str | None, operation: str) -> ServedMode
 
     known = [model for model in serving.registry.models.values() if operation in operations_of(model.task)]
     if name is not None:
-        found = [model for model in known if model.name == name]
-        if not found:
+        named = [model for model in known if model.name == name]
+        if not named:
             names = ", ".join(model.name for model in known) or "none of those served"
             raise ApiError(400, f"there is no model {name!r} with {operation}; choose from {names}")
-        return found[0]
+        return named[0]
     ready = [model for model in known if operation in serving.engine.facts.get(model.name, {}).get("operations", [])]
     if not ready:
         raise ApiError(400, f"no served model has {operation}")

@@ -56,10 +56,10 @@ class Parameters:
         value = self.values.get(name)
         if value is None:
             return None
-        found = value if isinstance(value, list) else [value]
-        if not all(isinstance(one, str) for one in found):
+        values = value if isinstance(value, list) else [value]
+        if not all(isinstance(text, str) for text in values):
             raise ApiError(400, f"Invalid request: {name} is neither a string nor a list of strings")
-        return found
+        return values
 
     def number(self, name: str, default: int, most: int) -> int:
         """A whole number from 0 on.
@@ -69,12 +69,12 @@ class Parameters:
         """
         value = self.values.get(name, default)
         try:
-            found = int(value)
+            number = int(value)
         except (TypeError, ValueError, OverflowError):
             raise ApiError(400, f"Invalid request: {name} is not a number") from None
-        if not 0 <= found <= most:
+        if not 0 <= number <= most:
             raise ApiError(400, f"Invalid request: {name} must be between 0 and {most}")
-        return found
+        return number
 
     def is_list(self, name: str) -> bool:
         """Whether a list was sent, and not one string."""
@@ -106,18 +106,18 @@ async def parameters_of(request: Request) -> Parameters:
     body = await request.body()
     if kind == "application/json" or body.lstrip()[:1] == b"{":
         try:
-            found = json.loads(body)
+            content = json.loads(body)
         except (ValueError, RecursionError):
             raise ApiError(400, "Invalid JSON format") from None
-        if not isinstance(found, dict):
+        if not isinstance(content, dict):
             raise ApiError(400, "Invalid JSON format")
-        values |= {name: value for name, value in found.items() if value is not None}
+        values |= {name: value for name, value in content.items() if value is not None}
     return Parameters(values)
 
 
 def _grouped(items: list[tuple[str, Any]]) -> dict[str, Any]:
     """One value as it is, several of a name as a list."""
-    found: dict[str, list[Any]] = {}
+    groups: dict[str, list[Any]] = {}
     for name, value in items:
-        found.setdefault(name, []).append(value)
-    return {name: some[0] if len(some) == 1 else some for name, some in found.items()}
+        groups.setdefault(name, []).append(value)
+    return {name: group[0] if len(group) == 1 else group for name, group in groups.items()}

@@ -124,10 +124,10 @@ class Batch:
 
     def finish(self, results: Sequence[Any]) -> None:
         """Give every item its result; an exception among the results fails the work of that item alone."""
-        found = iter(results)
+        remaining = iter(results)
         for unit in self.units:
             for index in unit.indices:
-                result = next(found)
+                result = next(remaining)
                 if isinstance(result, Exception):
                     unit.work.fail(result)
                 else:
@@ -160,8 +160,8 @@ class Speed:
         seconds = max(now - max(batch.started, self._ended[batch.worker]), 1e-4)
         self._ended[batch.worker], self.is_measured = now, True
         for sums, horizon in zip(self._sums[batch.worker], HORIZONS, strict=True):
-            kept = math.exp(-seconds / horizon)
-            sums[0], sums[1] = kept * sums[0] + batch.cost, kept * sums[1] + seconds
+            decay = math.exp(-seconds / horizon)
+            sums[0], sums[1] = decay * sums[0] + batch.cost, decay * sums[1] + seconds
 
     def of(self, worker: int) -> float:
         """Of one worker."""

@@ -173,7 +173,7 @@ class Engine:
         if self._stopping:
             raise ApiError(503, "the server is stopping", 5)
         slot = min((slot for slot in self._slots if slot.worker is not None), key=_load_of, default=None)
-        if slot is None or sum(len(one.streams) for one in self._slots) >= self.settings.streams:
+        if slot is None or sum(len(slot.streams) for slot in self._slots) >= self.settings.streams:
             self.metrics.count("rejected")
             raise QueueFull(1)
         number = next(self._numbers)
@@ -250,7 +250,7 @@ class Engine:
         if generation != slot.generation:
             return  # of a worker that was replaced
         if message is None:
-            self._bury(slot)
+            self._restart_worker(slot)
         else:
             getattr(self, f"_on_{message[0]}")(slot, *message[1:])
         self._dispatch()
@@ -302,7 +302,7 @@ class Engine:
         self.problem = message
         self._ready.set()
 
-    def _bury(self, slot: Slot) -> None:
+    def _restart_worker(self, slot: Slot) -> None:
         """A worker died: try its work again, and start another."""
         batches, streams = list(slot.batches.values()), list(slot.streams.values())
         slot.batches, slot.streams, slot.worker = {}, {}, None

@@ -55,7 +55,7 @@ def application(arguments: ApplicationSettings) -> Any:
     ray = import_ray("serve")
     serve = ray.serve
     settings, models = arguments.settings, [absolute(model) for model in arguments.models]
-    device, resources, places = _resources(ray.cluster_resources(), settings.device)
+    device, resources, capacity = _resources(ray.cluster_resources(), settings.device)
     settings = settings.model_copy(
         update={"device": device, **{name: _absolute(getattr(settings, name)) for name in _paths(settings)}}
     )
@@ -63,7 +63,7 @@ def application(arguments: ApplicationSettings) -> Any:
     scaling = {
         "min_replicas": least,
         "initial_replicas": least,
-        "max_replicas": max(least, arguments.max_workers or places),
+        "max_replicas": max(least, arguments.max_workers or capacity),
         "target_ongoing_requests": REQUESTS_PER_REPLICA,
     }
     replicas = serve.deployment(
@@ -152,8 +152,8 @@ def run(arguments: ApplicationSettings, host: str, port: int, announce: Callable
                 raise UserError(state["problem"])
             for number in (signal.SIGINT, signal.SIGTERM):  # until here they end the start
                 signal.signal(number, lambda *_: stopped.set())
-            shown = f"[{host}]" if ":" in host else host
-            announce(f"Ready on http://{shown}:{port} (Ctrl-C stops)")
+            address = f"[{host}]" if ":" in host else host
+            announce(f"Ready on http://{address}:{port} (Ctrl-C stops)")
             stopped.wait()
         finally:
             serve.delete(NAME)

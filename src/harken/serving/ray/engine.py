@@ -101,8 +101,8 @@ class RayEngine:
                     await asyncio.sleep(min(PAUSE, max(0.0, deadline - time.monotonic())))
                     continue
                 if kind == "results":
-                    found: list[Any] = value
-                    return found
+                    results: list[Any] = value
+                    return results
                 failure = error_of(*value)
                 if isinstance(failure, QueueFull):
                     self.metrics.count("rejected")

@@ -100,10 +100,10 @@ class TranslatedShard:
         Raises:
             ValueError, TypeError: it is none.
         """
-        found = cls(**json.loads(text))
-        if not isinstance(found.first, int) or not all(isinstance(one, str) for one in found.outputs):
+        shard = cls(**json.loads(text))
+        if not isinstance(shard.first, int) or not all(isinstance(output, str) for output in shard.outputs):
             raise ValueError("no translated shard")
-        return found
+        return shard
 
 
 def cut_rounds(
@@ -118,20 +118,20 @@ def cut_rounds(
     from harken.tasks.translate.lines import Reader
 
     reader = Reader(lines, None, window)
-    found: list[Shard] = []
+    shards: list[Shard] = []
     shard = Shard(0, [])
     while not reader.has_ended:
         if taken := reader.window(wait=True):
             shard.windows.append(taken)
         if shard.windows and (reader.has_ended or shard.end - shard.first >= shard_lines):
             if shard.end > skip:
-                found.append(shard)
+                shards.append(shard)
             shard = Shard(shard.end, [])
-        if len(found) == per_round:
-            yield found
-            found = []
-    if found:
-        yield found
+        if len(shards) == per_round:
+            yield shards
+            shards = []
+    if shards:
+        yield shards
     if reader.error is not None:
         raise reader.error
 
@@ -149,7 +149,7 @@ def translate_shard(shard: Shard, job: ShardJob) -> TranslatedShard:
     result = TranslatedShard(shard.first, [])
     first = shard.first
     for lines in shard.windows:
-        found = translate_lines(
+        results = translate_lines(
             translator,
             lines,
             translator.request(job.count, beam=job.beam, **options),
@@ -161,7 +161,7 @@ def translate_shard(shard: Shard, job: ShardJob) -> TranslatedShard:
             long_lines=job.long_lines,
             report=lambda number, text: result.long.append((number, text)),
         )
-        for number, (line, translations) in enumerate(zip(lines, found, strict=True), start=first):
+        for number, (line, translations) in enumerate(zip(lines, results, strict=True), start=first):
             result.outputs.append(job.render(number, line, translations))
             if translations and translations[0].unknown:
                 result.unknown.append((number, list(translations[0].unknown_words)))
@@ -173,9 +173,9 @@ def translate_shard(shard: Shard, job: ShardJob) -> TranslatedShard:
 def _load(folders: tuple[str, ...], device: str) -> list[Translator]:
     from harken.api import load
 
-    found = [load(folder, device) for folder in folders]
-    found[0].prepare()
-    return found
+    translators = [load(folder, device) for folder in folders]
+    translators[0].prepare()
+    return translators
 
 
 def _run_task(batch: dict[str, Any], job: ShardJob) -> dict[str, Any]:

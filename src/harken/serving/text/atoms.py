@@ -52,16 +52,16 @@ def atoms_of(text: str, tags: Tags = (), space: bool = True) -> list[Atom]:
 
     Letters beside a placeholder, as in scripts without spaces, are words of their own.
     """
-    found: list[Atom] = []
+    atoms: list[Atom] = []
     if (text.isascii() or not WIDE_END.search(text)) and not PLACEHOLDER.search(text):  # as most texts
-        found = [Atom(word, tags) for word in text.split()]
+        atoms = [Atom(word, tags) for word in text.split()]
     else:
         for word in text.split():
             for number, part in enumerate(WIDE_END.split(word)):
-                found += _parts(part, tags, number == 0)
-    if found and not space and not text[:1].isspace():
-        found[0] = replace(found[0], space=False)
-    return found
+                atoms += _parts(part, tags, number == 0)
+    if atoms and not space and not text[:1].isspace():
+        atoms[0] = replace(atoms[0], space=False)
+    return atoms
 
 
 def _parts(word: str, tags: Tags, space: bool) -> list[Atom]:

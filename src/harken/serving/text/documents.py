@@ -59,12 +59,12 @@ def sentence_parts(atoms: Sequence[Atom], split: bool = True) -> list[str | Sent
     """A block as sentences with the spaces between them; as one sentence where it is not to be split."""
     if not split:
         return [tuple(atoms)]
-    found: list[str | Sentence] = []
+    parts: list[str | Sentence] = []
     for sentence in sentences_of(atoms):
-        if found and sentence[0].space:
-            found.append(" ")
-        found.append(tuple(sentence))
-    return found
+        if parts and sentence[0].space:
+            parts.append(" ")
+        parts.append(tuple(sentence))
+    return parts
 
 
 async def translate_documents(
@@ -111,13 +111,13 @@ async def _translate(
     """Fill `known` with what becomes of sentences that are read as `read`."""
     if not sentences:
         return
-    found = await translate([model_text(sentence) for sentence in read], aligned, nbest)
-    for sentence, shown, best in zip(sentences, read, found, strict=True):
+    translations = await translate([model_text(sentence) for sentence in read], aligned, nbest)
+    for sentence, shown, best in zip(sentences, read, translations, strict=True):
         known[sentence] = [(shown, one) for one in best]
 
 
 def _written(document: Document, known: dict[Sentence, list[tuple[Sentence, Found]]], nbest: int) -> list[str]:
-    found: list[str] = []
+    texts: list[str] = []
     for rank in range(nbest):
         parts = []
         for part in document.parts:
@@ -134,9 +134,9 @@ def _written(document: Document, known: dict[Sentence, list[tuple[Sentence, Foun
             else:
                 parts.append(render(read, text, attention, document.tags, document.is_markup))
         whole = "".join(parts)
-        if whole not in found:
-            found.append(whole)
-    return found
+        if whole not in texts:
+            texts.append(whole)
+    return texts
 
 
 def _copied(sentence: Sentence, document: Document) -> str:

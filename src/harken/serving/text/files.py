@@ -96,8 +96,8 @@ async def translate_po(text: str, translate: Translate) -> str:
     The header, whose msgid is empty, stays.
     """
     matches = list(ENTRY.finditer(text))
-    wanted: list[str] = []
-    places: list[tuple[int, int, str]] = []
+    messages: list[str] = []
+    spans: list[tuple[int, int, str]] = []
     singular = plural = ""
     for match in matches:
         key, value = match["key"], _unquoted(match["strings"])
@@ -106,12 +106,12 @@ async def translate_po(text: str, translate: Translate) -> str:
         elif key == "msgid_plural":
             plural = value
         elif singular:
-            wanted.append(singular if key in ("msgstr", "msgstr[0]") else plural)
-            places.append((match.start("strings"), match.end("strings"), wanted[-1]))
-    found = await _each([read_text(one) for one in wanted], translate)
+            messages.append(singular if key in ("msgstr", "msgstr[0]") else plural)
+            spans.append((match.start("strings"), match.end("strings"), messages[-1]))
+    translations = await _each([read_text(message) for message in messages], translate)
     parts, last = [], 0
-    for (start, end, _), one in zip(places, found, strict=True):
-        parts += [text[last:start], _quoted(one)]
+    for (start, end, _), translation in zip(spans, translations, strict=True):
+        parts += [text[last:start], _quoted(translation)]
         last = end
     return "".join([*parts, text[last:]])
 
@@ -150,10 +150,10 @@ async def translate_srt(text: str, translate: Translate) -> str:
         time = next((number for number, line in enumerate(lines) if TIMES.match(line)), None)
         if time is not None and "".join(lines[time + 1 :]).strip():
             cues.append((2 * index, "".join(lines[: time + 1]), "".join(lines[time + 1 :])))
-    found = await _each([read_html(_joined(cue)) for _, _, cue in cues], translate)
-    for (index, head, cue), one in zip(cues, found, strict=True):
+    translations = await _each([read_html(_joined(cue)) for _, _, cue in cues], translate)
+    for (index, head, cue), translation in zip(cues, translations, strict=True):
         end = cue[len(cue.rstrip()) :]
-        parts[index] = head + _wrapped(_plain_marks(one), len(cue.strip().splitlines())) + end
+        parts[index] = head + _wrapped(_plain_marks(translation), len(cue.strip().splitlines())) + end
     return "".join(parts)
 
 
@@ -179,12 +179,12 @@ def _wrapped(text: str, lines: int) -> str:
     """
     if "\n" in text or lines < 2 or " " not in text:
         return text
-    size, found = len(text) / lines, []
+    size, rows = len(text) / lines, []
     while lines > 1 and " " in text:
         spaces = [match.start() for match in re.finditer(r" (?![^<]{0,200}>)", text)]
         if not spaces:
             break
-        cut = min(spaces, key=lambda place: abs(place - size))
-        found.append(text[:cut])
+        cut = min(spaces, key=lambda position: abs(position - size))
+        rows.append(text[:cut])
         text, lines = text[cut + 1 :], lines - 1
-    return "\n".join([*found, text])
+    return "\n".join([*rows, text])

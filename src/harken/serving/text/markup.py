@@ -108,10 +108,10 @@ def tokens_of(text: str, rules: Rules = HTML) -> Iterator[Token]:
 
     def end_of(mark: str) -> int:
         """Where the next `mark` ends; 0 where there is none."""
-        found = -1 if mark in missing else text.find(mark, position)
-        if found < 0:
+        start = -1 if mark in missing else text.find(mark, position)
+        if start < 0:
             missing.add(mark)
-        return found + len(mark) if found >= 0 else 0
+        return start + len(mark) if start >= 0 else 0
 
     while (position := text.find("<", position)) >= 0:
         match, end, name = None, 0, ""

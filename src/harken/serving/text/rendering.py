@@ -80,7 +80,7 @@ def _weights(attention: np.ndarray | None, targets: int, sources: int) -> np.nda
 
 def _places(atoms: Sequence[Atom], links: np.ndarray, count: int) -> dict[int, list[Atom]]:
     """Before which target word every opaque piece stands; `count`: at the end."""
-    found: dict[int, list[Atom]] = {}
+    positions: dict[int, list[Atom]] = {}
     before = 0  # source words so far
     total = sum(not atom.opaque for atom in atoms)
     for atom in atoms:
@@ -90,17 +90,17 @@ def _places(atoms: Sequence[Atom], links: np.ndarray, count: int) -> dict[int, l
         after = np.flatnonzero(links == before) if before < total else np.array([], dtype=int)
         ahead = np.flatnonzero(links == before - 1) if before else np.array([], dtype=int)
         if before == total:
-            place = count
+            position = count
         elif not before:
-            place = 0
+            position = 0
         elif len(after):
-            place = int(after[0])
+            position = int(after[0])
         elif len(ahead):
-            place = int(ahead[-1]) + 1
+            position = int(ahead[-1]) + 1
         else:
-            place = round(count * before / max(total, 1))
-        found.setdefault(place, []).append(atom)
-    return found
+            position = round(count * before / max(total, 1))
+        positions.setdefault(position, []).append(atom)
+    return positions
 
 
 def escaped(text: str, is_markup: bool) -> str:

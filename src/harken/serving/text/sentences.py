@@ -57,14 +57,14 @@ def spans(words: Sequence[str], longest: int = LONGEST) -> list[list[int]]:
     """The indices of the words of every sentence."""
     if len(words) <= longest and not MARK.search(" ".join(words[:-1])):
         return [list(range(len(words)))] if words else []
-    found: list[list[int]] = [[]]
+    parts: list[list[int]] = [[]]
     for index, word in enumerate(words):
         following = words[index + 1] if index + 1 < len(words) else None
-        found[-1].append(index)
-        is_long = len(found[-1]) >= longest and (word[-1:] in ",;:，、；" or len(found[-1]) >= 2 * longest)
+        parts[-1].append(index)
+        is_long = len(parts[-1]) >= longest and (word[-1:] in ",;:，、；" or len(parts[-1]) >= 2 * longest)
         if following is not None and (ends_sentence(word, following) or is_long):
-            found.append([])
-    return [part for part in found if part]
+            parts.append([])
+    return [part for part in parts if part]
 
 
 def sentences_of(atoms: Sequence[Atom]) -> list[list[Atom]]:
