@@ -30,10 +30,9 @@ if TYPE_CHECKING:
         register_score,
         register_task,
     )
-    from harken.tasks.answer.answer import Answer
     from harken.tasks.answer.answerer import Answerer
-    from harken.tasks.caption.caption import Caption
-    from harken.tasks.caption.captioner import Captioner
+    from harken.tasks.answer.answers import Answer
+    from harken.tasks.caption.captioner import Caption, Captioner
     from harken.tasks.classify.classifier import Classifier
     from harken.tasks.forecast.forecast import Forecast
     from harken.tasks.forecast.forecaster import Forecaster
@@ -89,9 +88,9 @@ __all__ = [
 ]
 
 _HOME = {  # name -> the module that defines it
-    "Answer": "harken.tasks.answer.answer",
+    "Answer": "harken.tasks.answer.answers",
     "Answerer": "harken.tasks.answer.answerer",
-    "Caption": "harken.tasks.caption.caption",
+    "Caption": "harken.tasks.caption.captioner",
     "Captioner": "harken.tasks.caption.captioner",
     "Classifier": "harken.tasks.classify.classifier",
     "Forecast": "harken.tasks.forecast.forecast",

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import harken
-from harken.tasks.caption.evaluation import evaluate, examples_of
+from harken.tasks.caption.job import evaluate, examples_of
 
 ONE_CORE = ["train.device=cpu", "train.workers=1", "train.threads=1"]
 

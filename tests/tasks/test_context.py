@@ -17,9 +17,9 @@ from harken.tasks.context import open_context
 from harken.tasks.elmo.elmo import Elmo
 from harken.tasks.labelled.reading import as_rows, in_context
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
-from harken.tasks.tag.building import build_task
 from harken.tasks.tag.corpus import read_corpus
 from harken.tasks.tag.tagger import Tagger
+from harken.tasks.tag.task import build_task
 
 RUN = [
     "train.max_epochs=none", "train.max_minutes=none", "train.schedule=constant", "train.warmup_steps=2",

@@ -17,7 +17,7 @@ from harken.data.text.tagged import Tagged
 from harken.estimators.base import SequenceEstimator, sklearn_errors
 from harken.estimators.inputs import rows_alike
 from harken.tasks.job import Prepared
-from harken.tasks.tag.building import build_task
+from harken.tasks.tag.task import build_task
 
 
 class SequenceTagger(SequenceEstimator):

@@ -11,11 +11,15 @@ was said of them at first. Kim (2014).
 
 >>> bare("￭,"), bare("film")
 (',', 'film')
+
+>>> learn_vectors(["the cat sat", "the dog sat"] * 3, width=4, seed=1).words[:2]
+['the', 'sat']
 """
 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,8 +34,7 @@ from harken.data.tokenizers.tokens import SPECIALS
 from harken.data.tokenizers.word import JOINED, WordTokenizer, split_word
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
-from harken.files import atomic_write
-from harken.tasks.word_vectors import read_first_vectors
+from harken.files import atomic_write, expand_user
 
 FILE = "embeddings.json"  # in the model folder: what was said of the vectors when training began
 SPACE = "▁"  # begins the first piece of a word
@@ -198,3 +201,41 @@ def _vector(word: str, places: dict[str, int], vectors: WordVectors) -> np.ndarr
         if spelling in places:
             return np.asarray(vectors.matrix[places[spelling]])
     return vectors.vector(word.lower()) if vectors.knows(word.lower()) else None
+
+
+OWN = "own"
+EPOCHS, LEAST = 8, 3  # over the texts, and of a word, for vectors that are learnt here
+
+
+def read_first_vectors(place: str, width: int, key: str, texts: Iterable[str], seed: int) -> WordVectors:
+    """The vectors of a folder or file, or (own) learnt from the training texts.
+
+    Raises:
+        UserError: vectors of another width than the embeddings, or none.
+    """
+    vectors = learn_vectors(texts, width, seed) if place == OWN else WordVectors.load(expand_user(place))
+    if vectors.width != width:
+        raise UserError(
+            f"{place} has vectors of {vectors.width} numbers, but {key} is {width}; set {key} = {vectors.width}, or "
+            f"train vectors with --width {width}"
+        )
+    return vectors
+
+
+def learn_vectors(texts: Iterable[str], width: int, seed: int) -> WordVectors:
+    """Skip-gram vectors of the words in these texts; the same for the same seed.
+
+    Raises:
+        UserError: too few words to learn from.
+    """
+    from harken.embeddings.corpus import read_corpus
+    from harken.embeddings.word2vec.settings import Settings
+    from harken.embeddings.word2vec.training import train_word2vec
+
+    settings = Settings(width=width, epochs=EPOCHS, seed=seed, threads=1)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "texts.txt"
+        with file.open("w", encoding="utf-8") as lines:
+            lines.writelines(f"{' '.join(text.split())}\n" for text in texts)
+        corpus = read_corpus([file], min_count=LEAST, folder=folder)
+        return train_word2vec(corpus, settings).vectors(corpus, settings)

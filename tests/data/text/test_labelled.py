@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harken.data.text.bracketed import phrases_of
 from harken.data.text.examples_config import ExamplesConfig
+from harken.data.text.labelled import phrases_of
 from harken.data.text.labelled_splits import read_examples, read_splits
 from harken.errors import UserError
 

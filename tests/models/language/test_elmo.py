@@ -8,7 +8,7 @@ from harken.data.text.tagged import Tagged
 from harken.models.heads.character_features import WordBatch
 from harken.models.language.config import ElmoConfig
 from harken.models.language.elmo import ElmoNetwork, reverse_indices
-from harken.tasks.elmo.rows import ElmoRows
+from harken.tasks.elmo.task import ElmoRows
 from harken.tasks.words import Vocabulary
 
 SENTENCES = [("give", "me", "the", "stick"), ("stick",), ("we", "stick", "to", "the", "plan", "now")]

@@ -18,7 +18,7 @@ from harken.data.synthetic.scenes.splits import load_scenes
 from harken.errors import UserError
 from harken.recipe import load_recipe
 from harken.tasks.caption.captioner import Captioner
-from harken.tasks.caption.evaluation import evaluate, examples_of
+from harken.tasks.caption.job import evaluate, examples_of
 from harken.tasks.caption.task import CaptionTask
 from harken.training.task import batch_loss
 

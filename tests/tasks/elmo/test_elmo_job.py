@@ -14,7 +14,7 @@ from harken.errors import UserError
 from harken.models.sizing import measure
 from harken.recipe import load_recipe
 from harken.tasks.elmo.elmo import Elmo, build_elmo
-from harken.tasks.elmo.rows import learn_vocabulary
+from harken.tasks.elmo.task import learn_vocabulary
 from harken.tasks.registry import job_of
 
 TINY = [

@@ -19,7 +19,7 @@ from harken.recipe import load_recipe
 from harken.tasks.masked.masked_reader import MaskedReader, build_masked_model
 from harken.tasks.masked.task import as_rows
 from harken.tasks.registry import job_of
-from harken.tasks.tag.building import build_task
+from harken.tasks.tag.task import build_task
 from harken.training.task import batch_loss
 
 MODEL = "{architecture='transformer', layers=1, width=16, heads=2, feedforward=32, dropout=0.0"

@@ -16,8 +16,8 @@ from harken.inspection import gates, gradient_flow
 from harken.models.sizing import measure
 from harken.recipe import load_recipe
 from harken.tasks.registry import job_of
-from harken.tasks.tag.building import build_tagging_model, build_task
 from harken.tasks.tag.tagger import Tagger
+from harken.tasks.tag.task import build_tagging_model, build_task
 from harken.tasks.words import Vocabulary
 
 TINY = [

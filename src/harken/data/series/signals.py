@@ -1,6 +1,6 @@
 """Signals with labels out of files: arrays of frames (T, C), one for each example.
 
-    ts       .ts of the UEA archive                        `harken.data.series.ts_format`
+    ts       .ts of the UEA archive
     arrays   .npz: values (N, T, C), labels (N,), and where rows are shorter lengths (N,); or .npy without labels
     steps    a table with a row a time step, in windows    `harken.data.series.step_tables`
     rows     an example a row: numbers, then the label
@@ -8,6 +8,10 @@
 >>> frames, label = parse_row("0, 100, 62, 99, 7", frame=2)
 >>> frames.tolist(), label
 ([[0.0, 100.0], [62.0, 99.0]], '7')
+
+>>> channels, label = parse_line("1,2,3:4,5,6:left")
+>>> channels.tolist(), label
+([[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]], 'left')
 """
 
 from __future__ import annotations
@@ -20,11 +24,57 @@ from pathlib import Path
 import numpy as np
 
 from harken.data.io.files import ending, read_lines, require_file
+from harken.data.io.table import CELL_BYTES
 from harken.data.series.step_tables import read_steps
-from harken.data.series.ts_format import read_ts
 from harken.data.text.examples import Labelled
 from harken.data.text.examples_config import ExamplesConfig
 from harken.errors import UserError
+
+
+def parse_line(line: str) -> tuple[np.ndarray, str]:
+    """Frames (T, C) and the label.
+
+    Raises:
+        ValueError: no number, a missing value, or channels of different lengths.
+    """
+    *channels, label = line.split(":")
+    if not channels:
+        raise ValueError("there is no colon before the class")
+    columns = [np.array([float(number) for number in channel.split(",")], np.float32) for channel in channels]
+    if len({len(column) for column in columns}) != 1:
+        raise ValueError("its channels have different lengths")
+    frames = np.stack(columns, axis=1)
+    if not np.isfinite(frames).all():
+        raise ValueError("a value is missing or infinite")
+    return frames, label.strip()
+
+
+def read_ts(path: Path) -> Labelled:
+    """Every example of a file.
+
+    Raises:
+        UserError: the file and line, and what is wrong with it.
+    """
+    values, labels, begun = [], [], False
+    for number, line in enumerate(read_lines(path, CELL_BYTES), start=1):
+        line = line.strip()
+        if not begun:
+            begun = line.lower().startswith("@data")
+            if line.lower().startswith("@timestamps true"):
+                raise UserError(f"{path}, line {number} says that values have time stamps; write the values alone")
+            continue
+        if not line:
+            continue
+        try:
+            frames, label = parse_line(line)
+        except ValueError as problem:
+            raise UserError(f"{path}, line {number} is no example of a .ts file ({problem}); fix it") from None
+        values.append(frames)
+        labels.append(label)
+    if not begun:
+        raise UserError(f"{path} has no line @data, so it is no .ts file; check its format")
+    return Labelled(values, labels)
+
 
 BY_ENDING = {".ts": "ts", ".npz": "arrays", ".npy": "arrays", ".csv": "steps", ".tsv": "steps", ".jsonl": "steps"}
 

@@ -124,7 +124,7 @@ def _measure(seed: int, quick: bool) -> dict[str, Any]:
     from harken.lab.helpers import learn
     from harken.models.language.config import ElmoConfig
     from harken.models.language.elmo import ElmoNetwork
-    from harken.tasks.elmo.rows import ElmoRows, learn_vocabulary
+    from harken.tasks.elmo.task import ElmoRows, learn_vocabulary
 
     held_out = {example.words: example for example in sentences(60 if quick else 400, seed + 1000, peers=0.0)}
     test = list(held_out.values())

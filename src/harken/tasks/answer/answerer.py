@@ -19,8 +19,7 @@ from harken.data.tokenizers.tokens import UNK
 from harken.errors import UserError
 from harken.inspection.measures.gates import axis_pieces
 from harken.models.answering.model import Answerer as Network
-from harken.tasks.answer.answer import Answer
-from harken.tasks.answer.answers import ANSWERS, FILE, Answers
+from harken.tasks.answer.answers import ANSWERS, FILE, Answer, Answers
 from harken.tasks.answer.recipe import AnswerRecipe
 from harken.tasks.answer.task import Wanted, texts_of_scores
 from harken.tasks.artifacts import TokenizerArtifact, damaged

@@ -16,9 +16,8 @@ from harken.metrics.interval import bootstrap
 from harken.models.answering.hops import EMBEDDING_STD
 from harken.models.answering.model import Answerer as Network
 from harken.models.sizing import measure
-from harken.tasks.answer.answer import Answer
 from harken.tasks.answer.answerer import TOKENIZER, Answerer
-from harken.tasks.answer.answers import ANSWERS, Answers
+from harken.tasks.answer.answers import ANSWERS, Answer, Answers
 from harken.tasks.answer.interface import INTERFACE, AnswerOptions
 from harken.tasks.answer.recipe import AnswerRecipe
 from harken.tasks.answer.sources import questions_of_table, read_files, read_questions

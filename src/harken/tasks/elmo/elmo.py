@@ -26,8 +26,7 @@ from harken.models.language.elmo import ElmoNetwork
 from harken.nn.layer_mix import LayerMix
 from harken.tasks.elmo.interface import VectorsOptions
 from harken.tasks.elmo.recipe import ElmoRecipe
-from harken.tasks.elmo.rows import ElmoRows, sentences_of, words_of
-from harken.tasks.elmo.task import row_losses
+from harken.tasks.elmo.task import ElmoRows, row_losses, sentences_of, words_of
 from harken.tasks.predictor import Predictor, Progress
 from harken.tasks.results import Printing, Result
 from harken.tasks.scores import Metric, Scores

@@ -13,8 +13,7 @@ from harken.models.sizing import SENTENCE, measure
 from harken.tasks.elmo.elmo import Elmo, WordVectors, build_elmo
 from harken.tasks.elmo.interface import INTERFACE, VectorsOptions
 from harken.tasks.elmo.recipe import ElmoRecipe
-from harken.tasks.elmo.rows import ElmoRows, sentences_of, vocabulary_of, word_counts
-from harken.tasks.elmo.task import ElmoTask
+from harken.tasks.elmo.task import ElmoRows, ElmoTask, sentences_of, vocabulary_of, word_counts
 from harken.tasks.job import Job, Prepared, Summary
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.scores import Scores

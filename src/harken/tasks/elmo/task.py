@@ -1,8 +1,20 @@
-"""ELMo as a task: sentences in batches of words, the words after and before every word, perplexity."""
+"""ELMo as a task: sentences in batches of words, the words after and before every word, perplexity.
+
+>>> known = learn_vocabulary([("a", "cat")], 10, 1)
+>>> batch, lengths = ElmoRows.of([("a", "cat")], known).gather([0])
+>>> batch.words.tolist(), batch.spelled.tolist(), batch.spellings.tolist(), lengths.tolist()
+([[2, 4, 5, 3]], [[0, 2, 3, 1]], [[2, 0, 0], [3, 0, 0], [4, 0, 0], [5, 4, 6]], [4])
+>>> words_of("so: don't")
+['so', ':', 'don', "'", 't']
+"""
 
 from __future__ import annotations
 
 import math
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -10,12 +22,98 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from harken.data.io.token_rows import TokenRows
+from harken.data.rows import Columns, different, id_type, rows_of
+from harken.data.text.text_config import LinesConfig
+from harken.data.tokenizers.tokens import BOS, EOS, SPECIALS
+from harken.data.tokenizers.word import JOINED, WordTokenizer
 from harken.models.heads.character_features import WordBatch
 from harken.models.language.elmo import ElmoNetwork
-from harken.tasks.elmo.rows import ElmoRows
 from harken.tasks.sequence_task import SequenceTask, Sums
+from harken.tasks.words import Vocabulary, WordRows
 from harken.training.config import TrainConfig
 from harken.training.task import Indices
+
+
+class ElmoRows(WordRows):
+    """All sentences of a split, each of at least one word, with a beginning and an end."""
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[str]], vocabulary: Vocabulary) -> ElmoRows:
+        forms = numbers_of(different(sentences))
+        return cls(*_encode(sentences, vocabulary, forms), _spellings(forms, vocabulary))
+
+    @classmethod
+    def of_lines(
+        cls, lines: Sequence[str], config: LinesConfig, counts: Mapping[str, int], vocabulary: Vocabulary
+    ) -> ElmoRows:
+        """The sentences of lines whose `word_counts` are known."""
+        forms = numbers_of(counts)
+
+        def encode(columns: Columns) -> list[TokenRows]:
+            return _encode(sentences_of(columns[0], config), vocabulary, forms)
+
+        dtype = id_type(max(len(SPECIALS) + len(vocabulary.words), 2 + len(forms)))
+        key = ["elmo", vocabulary.words, vocabulary.lowercase, config.max_tokens, config.lowercase]
+        words = rows_of(lines).encode({"words": dtype, "forms": dtype}, encode, key)
+        return cls(*words, _spellings(forms, vocabulary))
+
+
+def numbers_of(words: Iterable[str]) -> dict[str, int]:
+    """The number of every spelling; 0 and 1 are the beginning and the end."""
+    return {word: number for number, word in enumerate(words, start=2)}
+
+
+def _encode(sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, forms: Mapping[str, int]) -> list[TokenRows]:
+    return [
+        TokenRows.from_lists([[BOS, *vocabulary.word_ids(sentence), EOS] for sentence in sentences]),
+        TokenRows.from_lists([[0, *(forms[word] for word in sentence), 1] for sentence in sentences]),
+    ]
+
+
+def _spellings(forms: Iterable[str], vocabulary: Vocabulary) -> TokenRows:
+    return TokenRows.from_lists([[BOS], [EOS], *(vocabulary.spelling(form) for form in forms)])
+
+
+def word_counts(lines: Sequence[str], config: LinesConfig) -> dict[str, int]:
+    """How often each word occurs in lines, in the order of first occurrence."""
+    rows = rows_of(lines)
+
+    def count(texts: Iterable[str]) -> Counter[str]:
+        return Counter(chain.from_iterable(words_of(text, config.lowercase) for text in texts))
+
+    counts: dict[str, int] = rows.cached(
+        ["words", config.lowercase], lambda: rows.token_counts(count, most=sys.maxsize)
+    )
+    return counts
+
+
+def words_of(text: str, lowercase: bool = False) -> list[str]:
+    """The words of a text, marks cut off."""
+    words = [token.strip(JOINED) or token for token in WordTokenizer.split(text)]
+    return [word.lower() for word in words] if lowercase else words
+
+
+def sentences_of(lines: Sequence[str], config: LinesConfig) -> list[list[str]]:
+    """The words of every line, in pieces of at most `max_tokens`.
+
+    >>> sentences_of(["One two three", ""], LinesConfig(max_tokens=2, lowercase=True))
+    [['one', 'two'], ['three']]
+    """
+    limit, rows = config.max_tokens, [words_of(line, config.lowercase) for line in lines]
+    return [words[start : start + limit] for words in rows for start in range(0, len(words), limit)]
+
+
+def learn_vocabulary(sentences: Sequence[Sequence[str]], size: int, min_count: int) -> Vocabulary:
+    """The words that can be predicted, and all characters."""
+    return vocabulary_of(Counter(word for sentence in sentences for word in sentence), size, min_count)
+
+
+def vocabulary_of(counts: Mapping[str, int], size: int, min_count: int) -> Vocabulary:
+    """As `learn_vocabulary`, from counted words."""
+    letters = Counter(letter for word, count in counts.items() for letter in word * min(count, 2))
+    words = [word for word, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])) if count >= min_count]
+    return Vocabulary([], words[: size - len(SPECIALS)], sorted(letters))
 
 
 class ElmoBatch(NamedTuple):

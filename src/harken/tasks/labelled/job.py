@@ -32,14 +32,13 @@ from harken.tasks.baselines import BASELINE, Baseline, cached_baseline, compare
 from harken.tasks.context import CONTEXT, Context, context_of
 from harken.tasks.interface import Form
 from harken.tasks.job import Job, Prepared, Summary, skipped_in_words
-from harken.tasks.labelled.looking import read_example
-from harken.tasks.labelled.predictor import TOKENIZER
+from harken.tasks.labelled.predictor import TOKENIZER, read_example
 from harken.tasks.labelled.reading import Rows, as_frames, as_rows, in_context, require_kind
 from harken.tasks.labelled.recipe import LabelledRecipe
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, with_words, words_of
+from harken.tasks.pretrained_encoder import start_from, starting_tokenizer
 from harken.tasks.scores import Scores
 from harken.tasks.splits import find_split
-from harken.tasks.starting import start_from, starting_tokenizer
 from harken.training.task import Task
 
 

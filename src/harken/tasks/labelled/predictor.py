@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,15 +11,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from harken.data.series.signals import read_signals
+from harken.data.text.examples_config import ExamplesConfig
 from harken.data.text.labelled import cleaned
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
+from harken.inspection.measures.gates import ENDS, axis_pieces
 from harken.inspection.pictures.picture import Picture
+from harken.inspection.pictures.sequences import SignalWeights
+from harken.inspection.pictures.tables import WordWeights
 from harken.models.heads.classifier import ClassifierModel
 from harken.models.reader import FrameInput, values_alone
 from harken.tasks.artifacts import TokenizerArtifact
 from harken.tasks.context import COPY, Context, open_context
-from harken.tasks.labelled.looking import picture_of, read_example, steps_of, to_one
 from harken.tasks.labelled.reading import Rows, as_rows, by_word, in_context, require_kind, stored_channels
 from harken.tasks.labelled.recipe import LabelledRecipe
 from harken.tasks.predictor import Predictor
@@ -151,3 +155,40 @@ def open_reader(folder: Path, recipe: LabelledRecipe, device: str, weights: str)
     tokenizer = TOKENIZER.load(folder) if recipe.data.kind == "text" else None
     inputs = tokenizer.size if tokenizer else stored_channels(folder / MODEL, weights)
     return inputs, tokenizer, open_context(folder / COPY, device) if recipe.embeddings.elmo else None
+
+
+def steps_of(example: str | np.ndarray, values: Tensor, tokenizer: Tokenizer | None) -> list[str]:
+    """What the steps of a batch of one example are called: the pieces of a text and its end, or numbers."""
+    if tokenizer is None:
+        return [str(number + 1) for number in range(len(example))]
+    return [*axis_pieces(tokenizer, values[0, :-1].tolist()), ENDS[1]]
+
+
+def picture_of(
+    example: str | np.ndarray, weights: Mapping[str, np.ndarray], title: str, data: ExamplesConfig
+) -> Picture:
+    """Weights, by what they are, over the words of a text; of a signal the first of them, over time."""
+    if isinstance(example, str):
+        return WordWeights(cleaned(example, data).split(), dict(weights), title)
+    names = data.channels or [f"channel {number + 1}" for number in range(example.shape[1])]
+    kind, chosen = next(iter(weights.items()))
+    return SignalWeights(example, chosen, title, kind.capitalize(), names)
+
+
+def read_example(example: str, data: ExamplesConfig) -> str | np.ndarray:
+    """A text as it is, or the frames (T, C) of the first signal in a file.
+
+    Raises:
+        UserError: a text without words, or a file that cannot be read.
+    """
+    if data.kind == "signal":
+        frames: np.ndarray = read_signals(Path(example), data).values[0]
+        return frames
+    if not cleaned(example, data).split():
+        raise UserError("the text has no words; give some in quotes")
+    return example
+
+
+def to_one(weights: np.ndarray) -> np.ndarray:
+    """As shares of the largest."""
+    return weights / max(float(weights.max()), 1e-30)

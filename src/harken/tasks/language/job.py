@@ -18,11 +18,11 @@ from harken.inspection.pictures.picture import Picture
 from harken.models.build import build_language
 from harken.models.sizing import measure
 from harken.tasks.job import Job, Prepared, Summary
-from harken.tasks.language.evaluation import evaluate
 from harken.tasks.language.interface import INTERFACE, GenerateOptions
 from harken.tasks.language.language_model import TOKENIZER, LanguageModel
 from harken.tasks.language.recipe import LanguageRecipe
 from harken.tasks.language.results import Continuations, SurprisingText
+from harken.tasks.language.scoring import evaluate
 from harken.tasks.language.streams import corpus_ids
 from harken.tasks.language.task import LanguageTask
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of

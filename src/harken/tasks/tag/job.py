@@ -19,12 +19,12 @@ from harken.tasks.job import Job, Prepared, Summary, in_counts
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.scores import Scores
 from harken.tasks.splits import find_split
-from harken.tasks.tag.building import build_task, learn_vocabulary
 from harken.tasks.tag.corpus import Example, TagCorpus, corpus_of_table, read_corpus, read_other_files
 from harken.tasks.tag.evaluation import baseline_of, tags_picture
 from harken.tasks.tag.interface import INTERFACE, TagOptions
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.tag.tagger import Tagger, Tagging
+from harken.tasks.tag.task import build_task, learn_vocabulary
 from harken.tasks.words import VOCABULARY, WordCounts
 
 

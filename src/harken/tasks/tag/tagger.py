@@ -24,12 +24,11 @@ from harken.tasks.predictor import Predictor, Progress
 from harken.tasks.results import Printing, Result
 from harken.tasks.scores import Scores
 from harken.tasks.sequence_task import length_batches
-from harken.tasks.tag.building import as_rows, build_tagging_model
 from harken.tasks.tag.corpus import Example
 from harken.tasks.tag.evaluation import evaluate
 from harken.tasks.tag.interface import TagOptions
 from harken.tasks.tag.recipe import TagRecipe
-from harken.tasks.tag.task import TagBatch
+from harken.tasks.tag.task import TagBatch, as_rows, build_tagging_model
 from harken.tasks.words import VOCABULARY, Vocabulary
 
 BATCH_WORDS = 4096  # tagged at once, padding counted

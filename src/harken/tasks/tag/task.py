@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from harken.data.io.frame_rows import FrameRows
 from harken.data.io.token_rows import TokenRows
+from harken.data.rows import rows_of
+from harken.data.series.framed import Framed
+from harken.data.text.tagged import Tagged
+from harken.errors import UserError
 from harken.metrics.labels import Counts, is_bio, sentence_counts
+from harken.models.build import build_encoder
+from harken.models.heads.character_features import WordInput
 from harken.models.heads.tagger import TaggingModel
-from harken.tasks.context import ContextRows
+from harken.models.pretrained import rows_in, take_over
+from harken.models.reader import FrameInput, Reader, words_alone
+from harken.tasks.context import Context, ContextRows
+from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key
+from harken.tasks.pretrained_encoder import starting_words
 from harken.tasks.sequence_task import SequenceTask, Sums
-from harken.tasks.words import WordRows
+from harken.tasks.tag.corpus import Example
+from harken.tasks.tag.recipe import TagRecipe
+from harken.tasks.words import Vocabulary, WordRows
 from harken.training.config import TrainConfig
 from harken.training.task import Indices
 
@@ -83,3 +96,143 @@ class TaggingTask(SequenceTask[TaggingModel, TagBatch]):
         if self.bio:
             scores["f1"] = Counts(*(sums[name] for name in Counts._fields)).f1
         return scores
+
+
+def build_task(
+    recipe: TagRecipe,
+    train: Sequence[Example],
+    valid: Sequence[Example],
+    vocabulary: Vocabulary | None = None,
+    context: Context | None = None,
+    pretrained: PretrainedEmbeddings | None = None,
+) -> tuple[TaggingTask, Vocabulary]:
+    """A task with a new model; the vocabulary is learnt from the sentences where none is given.
+
+    Raises:
+        UserError: sentences that the recipe's model cannot read.
+    """
+    pretrained = pretrained or PretrainedEmbeddings(recipe)
+    vocabulary = vocabulary or learn_vocabulary(recipe, train, valid, pretrained)
+    if vocabulary.channels and (recipe.embeddings.elmo or recipe.embeddings.words):
+        raise UserError("embeddings are vectors of words, but the files hold frames; leave them out")
+    sides = [_side(part, vocabulary, context) for part in (train, valid)]
+    refuse_too_long(recipe, np.concatenate([labels.lengths for _, labels in sides]))
+    model = build_tagging_model(recipe, vocabulary, context)
+    words = words_alone(model.reader.inputs)
+    if isinstance(words, WordInput):
+        ids = word_rows(sides[0][0]).words.flat
+        pretrained.fill(words.words.table.weight, vocabulary.names, texts_of(train), width_key(recipe.model), ids=ids)
+    if context is not None:
+        pretrained.say(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
+    if recipe.model.start is not None:
+        take_over(model.reader, recipe.model.start, rows_in(vocabulary.words, starting_words(recipe.model.start)))
+    if isinstance(model.reader.inputs, FrameInput):
+        model.reader.inputs.fit(torch.from_numpy(np.concatenate([e.frames for e in train if isinstance(e, Framed)])))
+    return TaggingTask(recipe.train, model, vocabulary.tags, *sides), vocabulary
+
+
+def learn_vocabulary(
+    recipe: TagRecipe, train: Sequence[Example], valid: Sequence[Example], pretrained: PretrainedEmbeddings
+) -> Vocabulary:
+    """Words and characters of the training sentences, the words of pretrained vectors, and the tags of both splits.
+
+    Raises:
+        UserError: words and frames together, or frames of different widths.
+    """
+    if not train or not valid:
+        raise UserError("there is nothing to train or to validate on; look at the recipe's [data]")
+    vectors = pretrained.vectors(recipe.model.embedding_width, texts_of(train), width_key(recipe.model))
+    tags = {tag for example in valid for tag in example.tags}
+    rows = rows_of(train)
+    if not rows.is_in_memory or all(isinstance(example, Tagged) for example in train):  # on disk there are words alone
+        settings, start = recipe.words, recipe.model.start
+        more = list(starting_words(start)) if start is not None else vectors.words if vectors is not None else []
+        return Vocabulary.learn(
+            rows, lowercase=settings.lowercase, min_count=settings.min_count, more_words=more, more_tags=tags
+        )
+    widths = {example.frames.shape[1] if isinstance(example, Framed) else 0 for example in [*train, *valid]}
+    if len(widths) > 1 or 0 in widths:
+        raise UserError("the files hold words here and frames there, or frames of different widths; give one kind")
+    tags |= {tag for example in train for tag in example.tags}
+    return Vocabulary(sorted(tags), channels=widths.pop())
+
+
+def build_tagging_model(recipe: TagRecipe, vocabulary: Vocabulary, context: Context | None = None) -> TaggingModel:
+    """A new network, with weights drawn from torch's current random state."""
+    encoder = build_encoder(recipe.model, may_start=True)
+    if vocabulary.channels:
+        inputs: Any = FrameInput(vocabulary.channels, encoder.embedding)
+    else:
+        settings = recipe.words
+        inputs = WordInput(
+            vocabulary.word_count,
+            vocabulary.character_count,
+            encoder.embedding,
+            characters=settings.characters,
+            character_embedding=settings.character_embedding,
+            character_width=settings.character_width,
+            dropout=settings.character_dropout,
+            word_dropout=settings.dropout,
+        )
+    if context is not None:
+        inputs = context.beside(inputs, encoder.embedding)
+    forbidden = forbidden_transitions(vocabulary.tags) if recipe.tags.bio else None
+    return TaggingModel(Reader(inputs, encoder), len(vocabulary.tags), recipe.tags.crf, forbidden)
+
+
+def forbidden_transitions(tags: Sequence[str]) -> tuple[Tensor, Tensor]:
+    """What BIO tags rule out: I-x as the first tag, or after anything but B-x and I-x.
+
+    Returns:
+        (K, K) which tag may not follow which, from row to column; (K,) which may not be the first.
+
+    >>> moves, firsts = forbidden_transitions(["B-person", "I-person", "O"])
+    >>> moves.tolist(), firsts.tolist()
+    ([[False, False, False], [False, False, False], [False, True, False]], [False, True, False])
+    """
+    kinds = [tag[2:] if tag.startswith("I-") else None for tag in tags]
+    moves = [[kind is not None and before not in (f"B-{kind}", f"I-{kind}") for kind in kinds] for before in tags]
+    return torch.tensor(moves), torch.tensor([kind is not None for kind in kinds])
+
+
+def as_rows(examples: Sequence[Example], vocabulary: Vocabulary, context: Context | None = None) -> Rows:
+    """What the model reads of some examples."""
+    if vocabulary.channels:
+        frames = [example.frames for example in examples if isinstance(example, Framed)]
+        return FrameRows(frames, vocabulary.channels)
+    sentences = [example.words for example in examples if isinstance(example, Tagged)]
+    rows = WordRows.of(sentences, vocabulary)
+    return rows if context is None else context.rows(rows, sentences)
+
+
+def _side(part: Sequence[Example], vocabulary: Vocabulary, context: Context | None) -> tuple[Rows, TokenRows]:
+    """What the model reads of a split, and its tags."""
+    if vocabulary.channels:
+        return as_rows(part, vocabulary), TokenRows.from_lists([vocabulary.tag_ids(one.tags) for one in part])
+    rows, tags = WordRows.of_tagged(rows_of(part), vocabulary)
+    return (rows if context is None else context.rows(rows, [one.words for one in part])), tags  # type: ignore[union-attr]
+
+
+def word_rows(rows: Rows) -> WordRows:
+    """The words among what a model of words reads."""
+    found: WordRows = rows.inner if isinstance(rows, ContextRows) else rows  # type: ignore[assignment]
+    return found
+
+
+def texts_of(examples: Sequence[Example]) -> Iterable[str]:
+    """The sentences, their words joined by spaces."""
+    return (" ".join(example.words) for example in examples if isinstance(example, Tagged))
+
+
+def refuse_too_long(recipe: TagRecipe, lengths: np.ndarray) -> None:
+    """Say before training that sentences are longer than positions are learned.
+
+    Raises:
+        UserError: how many, how long, and what may be done.
+    """
+    limit = recipe.model.longest
+    if limit is not None and lengths.max(initial=0) > limit:
+        raise UserError(
+            f"{int((lengths > limit).sum()):,} sentences have more words than model.max_length {limit} "
+            f"(the longest has {int(lengths.max())}): raise model.max_length, or take positions that are not learned"
+        )

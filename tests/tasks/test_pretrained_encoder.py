@@ -13,7 +13,7 @@ from harken.models.config import TransformerConfig
 from harken.models.heads.masked import MaskedModel
 from harken.models.reader import Reader, TokenInput
 from harken.models.transformer.encoder import TransformerEncoder
-from harken.tasks.starting import start_from, starting_tokenizer, starting_words
+from harken.tasks.pretrained_encoder import start_from, starting_tokenizer, starting_words
 
 
 def reader(tokens: int) -> Reader:
