@@ -19,7 +19,7 @@ help: ## say what there is
 
 setup: $(RUN_READY) ## install harken and what it needs to run into .venv
 
-demo: $(RUN_READY) ## train a small translator in about two minutes and look inside it
+demo: $(RUN_READY) ## train a small translator and look inside it, in about three minutes (two of them training)
 	@$(BIN)/harken demo --out runs/demo
 
 test: lint types ## lint, check types and run the quick tests

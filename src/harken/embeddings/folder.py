@@ -100,7 +100,7 @@ def _vocabulary(folder: Path, size: int) -> Vocabulary:
     index, starts = _map_array(folder / "index.npy"), _map_array(folder / "starts.npy")
     length = path.stat().st_size if path.is_file() else 0
     if index.shape != (2, size) or starts.shape != (size + 1,) or int(starts[-1]) != length:
-        raise UserError(f"{path} and the index beside it do not fit {size:,} vectors: save the vectors again.")
+        raise UserError(f"{path} and its index do not fit {size:,} vectors: save the vectors again.")
     return MappedVocabulary(
         partial(_read_words, folder, size), counts, np.memmap(path, dtype=np.uint8, mode="r"), index, starts
     )

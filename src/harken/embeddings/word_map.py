@@ -1,7 +1,7 @@
 """Words on a plane as a page of its own: search a word, see its neighbours, colours for groups; nothing is fetched.
 
 The page has both maps, PCA and t-SNE, for the words shown, and their nearest words among all there are. Its script and
-style are in `map_page.html` beside this file.
+style are in `map_page.html` in this folder.
 
 >>> vectors = WordVectors(["a", "b", "c", "d"], np.eye(4))
 >>> picture = WordMap.of(vectors, ["a", "c"], methods=("pca",), clusters=2)

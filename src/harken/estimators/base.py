@@ -28,7 +28,7 @@ from harken.tasks.sequence_task import length_batches
 SEEDS = 2**31 - 1
 SECTIONS = {"classify": "classifier", "regress": "regressor"}  # of a recipe
 BATCH_TOKENS = 16384
-ARCHITECTURES = ("transformer", "convolutional")  # that `cell` may name beside the cells
+ARCHITECTURES = ("transformer", "convolutional")  # that `cell` may name, as well as the cells
 PARAMETERS = {"max_steps": "max_iter", "kind": "tokenizer", "size": "vocabulary_size", "seed": "random_state"}
 
 

@@ -42,7 +42,7 @@ def silent(done: float, say: str) -> None:
 
 @dataclass
 class Findings:
-    """What an experiment found."""
+    """The results of an experiment."""
 
     columns: list[str]
     rows: list[list[Cell]]

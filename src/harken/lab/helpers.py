@@ -1,4 +1,4 @@
-"""What experiments share: small tasks of random numbers, a short training loop, and laws of growth.
+"""Helpers of experiments: small tasks of random numbers, a short training loop, and laws of growth.
 
     recall      a symbol, then distractors; which symbol was it? (after Hochreiter and Schmidhuber, 1997)
     adding      two of many numbers are marked; what is their sum? (the same)
@@ -45,7 +45,7 @@ def recall(rows: int, delay: int, symbols: int, generator: torch.Generator) -> t
 
 
 def adding(rows: int, time: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Numbers in 0..1 beside marks (B, T, 2), one mark in each half, and the sum of the marked (B, 1)."""
+    """Numbers in 0..1 with marks (B, T, 2), one mark in each half, and the sum of the marked (B, 1)."""
     numbers = torch.rand(rows, time, generator=generator)
     first = torch.randint(time // 2, (rows, 1), generator=generator)
     second = torch.randint(time // 2, time, (rows, 1), generator=generator)

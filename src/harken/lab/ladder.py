@@ -77,7 +77,7 @@ RUNGS = (
 
 @dataclass(frozen=True)
 class Result:
-    """What one rung gave and cost."""
+    """The scores and the cost of one rung."""
 
     rung: str
     shows: str

@@ -1,4 +1,4 @@
-"""What each rung of a ladder gave and what it cost: a row for each rung, a panel for each number; how each learned."""
+"""The results and the cost of each rung of a ladder: a row for each rung, a panel for each number; how each learned."""
 
 from __future__ import annotations
 

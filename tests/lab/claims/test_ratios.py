@@ -11,8 +11,8 @@ from harken.lab.experiment import Settings
 
 def test_sentences_end_the_window() -> None:
     stream = np.array([1, 2, 0, 3, -1, 4, 0])
-    assert lab.beside(stream, 0, window=10, size=5).tolist() == [0, 1, 1, 1, 1]
-    assert lab.beside(stream, 0, window=1, size=5).tolist() == [0, 0, 1, 1, 1]
+    assert lab.neighbour_counts(stream, 0, window=10, size=5).tolist() == [0, 1, 1, 1, 1]
+    assert lab.neighbour_counts(stream, 0, window=1, size=5).tolist() == [0, 0, 1, 1, 1]
 
 
 def test_the_text_of_a_user_is_counted(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Figures as one HTML page that needs no network: tooltips, a picker for layers, dark mode, tables for screen readers.
 
 Heat maps are real tables; arrow keys walk through their cells. Other panels are SVG drawings, each with its numbers in
-a table below. Style and script are in `page.css` and `page.js` beside this file.
+a table below. Style and script are in `page.css` and `page.js` in this folder.
 
 >>> "<main><p>shades</p></main>" in page("A <map>", "<p>shades</p>")
 True
@@ -170,7 +170,7 @@ def _variables(palette: Palette) -> str:
 
 @cache
 def asset(name: str) -> str:
-    """A file of style or script that ships beside this module."""
+    """A file of style or script that ships in this folder."""
     return resources.files("harken.inspection.figure").joinpath(name).read_text(encoding="utf-8")
 
 

@@ -103,7 +103,7 @@ class Lines:
     shade: Sequence[float] | None = None  # weights from 0 to 1 behind the points of the first series
     x_ticks: Sequence[tuple[float, str]] = ()  # by default chosen by the renderer
     names: Sequence[str] = ()  # what the points are called in hints and tables, from the least x on
-    flat: bool = False  # less than half as high: a panel beside the main one
+    flat: bool = False  # less than half as high: a companion of the main panel
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Heat:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """What the palest and the deepest shade mean."""
+        """The values of the palest and of the deepest shade."""
         finite = [float(value) for row in self.values for value in row if math.isfinite(value)]
         if self.signed:
             most = self.high or max((abs(value) for value in finite), default=1.0) or 1.0

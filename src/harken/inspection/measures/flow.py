@@ -52,7 +52,7 @@ class LayerFlow:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What there are gradients of: states first, then gates."""
+        """The names of the values that have gradients: states first, then gates."""
         states = ("hidden", "cell")
         return tuple(
             sorted(self.gradients, key=lambda word: (word not in states, states.index(word) if word in states else 0))
@@ -96,7 +96,7 @@ class LayerFlow:
         return aligned
 
     def judge(self, word: str | None = None) -> Verdict:
-        """What becomes of the gradient at h, C or a gate on its way back."""
+        """The verdict on the gradient at h, C or a gate on its way back."""
         word = word or self.carrier
         counts = self.row_counts(word)
         return judge(self.curve(word), self.direct, int(counts.min(initial=len(self.gradients[word]))))

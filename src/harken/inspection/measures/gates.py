@@ -1,4 +1,4 @@
-"""What the gates of a recurrent network do while it reads one sentence: every gate, candidate and state, step by step.
+"""The gates of a recurrent network while it reads one sentence: every gate, candidate and state, step by step.
 
 Units are many, so pictures show them in one order, sorted by how open their memory gate is on average (forget of an
 LSTM, update of a GRU), and summaries say mean, quartiles, and how often a gate is shut (below 0.1) or open (above 0.9),
@@ -50,7 +50,7 @@ class LayerGates:
 
     @property
     def memory(self) -> str:
-        """What decides how much stays: the forget or the update gate; of a vanilla RNN, h itself."""
+        """The name of what decides how much stays: the forget or the update gate; of a vanilla RNN, h itself."""
         return next((word for word in ("forget", "update") if word in self.values), "hidden")
 
     def order(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a step does to small changes of the state: the largest singular value of dh_t/dh_{t-1}, and of many.
+"""The effect of a step on small changes of the state: the largest singular value of dh_t/dh_{t-1}, and of many.
 
 vanilla RNN   dh_t/dh_{t-1} = diag(sigma'(a_t)) W_hh
 LSTM          three of them: "hidden" dh_t/dh_{t-1} with C_{t-1} held, "cell" dC_t/dC_{t-1} with h_{t-1} held (without
@@ -171,7 +171,7 @@ def _lanczos(forward: Change, backward: Change, start: Tensor) -> Tensor:
 
 
 def _apart(vector: Tensor, others: list[Tensor]) -> Tensor:
-    """What of a vector is at right angles to all others; twice, as rounding leaves a little the first time."""
+    """Remove from a vector its projections on all others; twice, as rounding leaves a little the first time."""
     for other in [*others, *others]:
         vector = vector - (vector * other).sum(-1, keepdim=True) * other
     return vector

@@ -112,7 +112,7 @@ def _squares(model: nn.Module, result: Any, loss: str, lengths: Tensor | None) -
 
 
 def _main_output(result: Any) -> Any:
-    """What a model returned, or the first part of it; of outputs by name, the loss, the logits or the last states."""
+    """The main output of a model: the first of a tuple; of outputs by name, the loss, the logits or the last states."""
     for name in ("loss", "logits", "last_hidden_state"):
         output = result.get(name) if isinstance(result, Mapping) else getattr(result, name, None)
         if isinstance(output, Tensor):

@@ -41,7 +41,7 @@ class CellSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """What `harken inspect MODEL` shows."""
+    """The summary that `harken inspect MODEL` shows."""
 
     parts: dict[str, int]  # parameters by part; shared ones are counted where they come first
     cells: list[CellSummary]

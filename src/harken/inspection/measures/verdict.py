@@ -37,7 +37,7 @@ KINDS = ("unclear", "direct", "healthy", "vanishing", "exploding")  # ever more 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a gradient does on its way back, with the numbers behind it."""
+    """The fate of a gradient on its way back, with the numbers behind it."""
 
     kind: str  # one of KINDS
     factor: float  # what one step back multiplies the gradient with

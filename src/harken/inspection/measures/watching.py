@@ -1,4 +1,4 @@
-"""What modules that keep no trace return while a model runs: cells in a loop of the user's own, and stacked blocks.
+"""The outputs of modules that keep no trace while a model runs: cells in a loop of the user's own, and stacked blocks.
 
 cells     `nn.RNNCell`, `nn.LSTMCell`, `nn.GRUCell` and harken's cells that are called once for each step
 blocks    layers that take a whole sequence (B, T, D) and return one: those of a Transformer or a convolutional network,
@@ -48,7 +48,7 @@ class Watched:
         return {word: self.assemble(tensors) for word, tensors in self.steps.items()}
 
     def assemble(self, tensors: list[Tensor]) -> Tensor:
-        """What belongs to `steps` (its tensors, or their gradients) as (B, T, D)."""
+        """Assemble the tensors of `steps`, or their gradients, to (B, T, D)."""
         if not self.is_block:
             return torch.stack([tensor if tensor.dim() == 2 else tensor[None] for tensor in tensors], 1)
         return tensors[0].transpose(0, 1) if self.time_first else tensors[0]
@@ -61,7 +61,7 @@ class Watched:
 
 @dataclass
 class Watching:
-    """What the watched modules returned until the block ended."""
+    """The outputs of the watched modules until the block ended."""
 
     called: dict[str, tuple[nn.Module, list[Any]]] = field(default_factory=dict)  # name -> module, results
 

@@ -113,7 +113,7 @@ class InkPicture(Picture):
 
     @property
     def heading(self) -> str:
-        """What was written."""
+        """The texts that were written."""
         named = list(dict.fromkeys(caption for caption in self.captions if caption))
         return f"Handwriting: {', '.join(named)}" if named else f"{len(self.drawings)} drawings"
 

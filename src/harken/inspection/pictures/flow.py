@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from harken.inspection.measures.flow import GradientFlow, LayerFlow
 
-FEW = 3  # up to this many lines of carriers, the h of an LSTM is drawn beside its C
+FEW = 3  # up to this many lines of carriers, the h of an LSTM is drawn as well as its C
 MEANINGS = {
     "× a step": "what one step back does to the gradient, by a line fitted to its logarithm",
     "half-life": "steps in which it halves, or doubles where it grows",
@@ -113,7 +113,7 @@ class FlowPicture(Picture):
         return [*self.figures(), *([Figure("At the gates", gates)] if gates else [])]
 
     def page_tail(self) -> str:
-        """What the verdicts rest on."""
+        """The table of numbers behind the verdicts."""
         from harken.inspection.figure.page import text, value_table
 
         entries = "".join(f"<dt>{text(name)}</dt><dd>{text(meaning)}</dd>" for name, meaning in MEANINGS.items())

@@ -4,7 +4,7 @@ cross     from pieces of the output to pieces of the input
 encoder   self-attention of the input
 decoder   self-attention of the output: from a piece to itself and those before
 
-Layers stand below each other, heads beside each other, with the mean of the heads at the end of each row. Reference:
+Layers stand below each other, heads side by side, with the mean of the heads at the end of each row. Reference:
 Vaswani et al. (2017), "Attention Is All You Need", figures 3 to 5.
 
 >>> grid = AttentionGrid(np.full((2, 4, 1, 2), 0.5), ["the", "cat"], ["chat"])

@@ -1,4 +1,4 @@
-"""What pictures are given: weights that are checked, and pieces of tokenizers as they stand on an axis."""
+"""The inputs of pictures: weights that are checked, and pieces of tokenizers as they stand on an axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every picture can do: be printed in a terminal, shown in a notebook, and saved as .html, .svg or .png.
+"""The base class of pictures: printed in a terminal, shown in a notebook, and saved as .html, .svg or .png.
 
 A subclass only describes what is drawn, as figures of `harken.inspection.figure`.
 """
@@ -29,25 +29,25 @@ class Picture(ABC):
 
     @property
     def heading(self) -> str:
-        """What stands above it."""
+        """The heading above the picture."""
         return self.title
 
     @abstractmethod
     def figures(self) -> list[Figure]:
-        """What is drawn."""
+        """The figures of the picture."""
 
     def terminal_figures(self) -> list[Figure]:
-        """What is drawn in a terminal, where a picture needs less there."""
+        """The figures in a terminal, where a picture needs less there."""
         return self.figures()
 
     def paper_figures(self) -> list[Figure]:
-        """What is drawn as SVG and PNG: the figures below the heading, unless one of them has it for its title."""
+        """The figures in SVG and PNG, below the heading unless one of them has it for its title."""
         figures = self.figures()
         above = self.heading and all(figure.title != self.heading for figure in figures)
         return [Figure(self.heading), *figures] if above else figures
 
     def page_figures(self) -> list[Figure]:
-        """What is drawn on the HTML page."""
+        """The figures on the HTML page."""
         return self.figures()
 
     def page_tail(self) -> str:

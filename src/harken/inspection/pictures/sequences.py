@@ -39,7 +39,7 @@ QUIETEST = 5.0  # per cent of the cells that are drawn as nothing, so that noise
 
 
 class SignalWeights(Picture):
-    """What a model went by in a signal: the curves of frames (T, C), the weight of every frame as shade behind them."""
+    """The frames that a model went by in a signal: curves (T, C), the weight of every frame as shade behind them."""
 
     caption = "The deeper the shade behind the curves, the more the frame counts."
 
@@ -115,7 +115,7 @@ def shown(token: str) -> str:
 
 
 class SpectrogramPicture(Picture):
-    """What a transcriber heard: the spectrogram, and below it the CTC posterior of each symbol over time.
+    """The hearing of a transcriber: the spectrogram, and below it the CTC posterior of each symbol over time.
 
     Frequencies go upwards, time to the right. A symbol of the text has a row, in the order in which they first occur,
     and the blank of CTC the last one; all rows are shaded from 0 to 1.

@@ -156,7 +156,7 @@ class AlignmentMap(ShadeTable):
 
 
 class WordWeights(ShadeTable):
-    """What a model went by in a text: words across, a row of weights for each method.
+    """The words that a model went by in a text: words across, a row of weights for each method.
 
     Attention says where a network reads, which may be a word that says nothing: it can carry what stands around it.
 

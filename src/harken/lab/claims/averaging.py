@@ -10,7 +10,7 @@ loses rank (Dong et al., 2021), which residuals, feed-forward layers and norms c
 
 But the weights A are not a linear function of X. So two questions decide: do the tokens become alike (`likeness`)? And
 can attention without feed-forward learn what no linear map can, the sign of x1 x2 (`train`): for a token alone, where
-all weights are 1; among others; and beside a mark, a token that is always the same, so that softmax over the two is a
+all weights are 1; among others; and with a mark, a token that is always the same, so that softmax over the two is a
 gate?
 
 >>> product, error = compose(depth=3, width=8, tokens=4, seed=1)

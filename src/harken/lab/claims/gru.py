@@ -48,7 +48,7 @@ PADDING = -1
 
 @dataclass(frozen=True)
 class Task:
-    """What to learn: `batch(generator)` gives inputs (B, T, inputs), or word ids (B, T), and answers."""
+    """A task to learn: `batch(generator)` gives inputs (B, T, inputs), or word ids (B, T), and answers."""
 
     inputs: int  # width of a step; words: of the embedding
     outputs: int

@@ -120,7 +120,7 @@ def judge(exponents: dict[str, float], crossings: dict[str, float | None]) -> tu
 
 
 def run(settings: Settings, progress: Progress) -> Findings:
-    """One length after the other, on one thread, nothing beside it."""
+    """One length after the other, on one thread, one at a time."""
     lengths = LENGTHS[:4] if settings.quick else LENGTHS
     costs = {}
     with one_thread():

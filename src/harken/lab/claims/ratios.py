@@ -7,7 +7,7 @@ The paper counted six billion words and found 8.9, 0.085, 1.36 and 0.96; Penning
 next to nothing, and is left out of the verdict by name. Without `--data` the text is drawn here from the paper's own
 ratios, so that the table shows how counting finds them again, and nothing about English.
 
->>> beside(np.array([0, 1, 2, -1, 1, 0]), 0, window=1, size=3).tolist()  # what stands next to word 0
+>>> neighbour_counts(np.array([0, 1, 2, -1, 1, 0]), 0, window=1, size=3).tolist()  # what stands next to word 0
 [0, 2, 0]
 """
 
@@ -31,7 +31,7 @@ LARGE, SMALL = 2.0, 0.5  # solid must lie above the one, gas below the other, wa
 MADE_WORDS = 400  # other words of the text that is made
 
 
-def beside(stream: np.ndarray, word: int, window: int, size: int) -> np.ndarray:
+def neighbour_counts(stream: np.ndarray, word: int, window: int, size: int) -> np.ndarray:
     """(V,): how often each word stands within `window` places of `word` in the same sentence (-1 ends one)."""
     counts = np.zeros(size, dtype=np.int64)
     for position in np.flatnonzero(stream == word):
@@ -115,7 +115,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
         where = "text made here"
     progress(0.7, "counting")
     missing = [word for word in (ICE, STEAM) if word not in ids]
-    near = {word: beside(stream, ids.get(word, -2), WINDOW, len(ids)) for word in (ICE, STEAM)}
+    near = {word: neighbour_counts(stream, ids.get(word, -2), WINDOW, len(ids)) for word in (ICE, STEAM)}
     totals = int(near[ICE].sum()), int(near[STEAM].sum())
     counts = {k: tuple(int(near[word][ids[k]]) if k in ids else 0 for word in (ICE, STEAM)) for k in PAPER}
     pairs: dict[str, tuple[int, int]] = {k: (pair[0], pair[1]) for k, pair in counts.items()}

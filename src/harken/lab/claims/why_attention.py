@@ -157,7 +157,7 @@ def judge(bleu: dict[str, Sequence[float]]) -> tuple[bool | None, str]:
 
 
 def explain(results: dict[str, dict[str, Any]]) -> str:
-    """What the picture shows, in three sentences; a fourth where the reader's words are not known."""
+    """Explain the picture in three sentences; a fourth where the reader's words are not known."""
     without, with_it = results["none"], results["additive"]
     far = next(at for at, (_, last) in enumerate(LENGTHS) if last == LONGEST)
     text = (

@@ -139,7 +139,7 @@ class _Grid:
         return starts[: len(self.rows[number])]
 
     def _columns(self, number: int) -> tuple[list[float], list[float], float]:
-        """What labels take on the left of each column, what the rest takes, and the width of all."""
+        """The width of the labels on the left of each column, of the rest of it, and of all columns."""
         rows = self.rows if self.aligned else [self.rows[number]]
         columns = [[row[at] for row in rows if at < len(row)] for at in range(max(map(len, rows), default=0))]
         lefts = [max(panel.left for panel in column) for column in columns]

@@ -1,4 +1,4 @@
-"""What all panels on paper share: colours, matplotlib's settings, and the types of a size and of a hint."""
+"""The style of all panels on paper: colours, matplotlib's settings, and the types of a size and of a hint."""
 
 from __future__ import annotations
 

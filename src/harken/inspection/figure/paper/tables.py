@@ -90,7 +90,7 @@ def _names(axes: Axes, panel: Heat, wide: float, tall: float, measure: Measure) 
 
 
 def _key(axes: Axes, panel: Heat, size: Size, wide: float, tall: float) -> None:
-    """What the shades mean: a narrow bar on the right, in the coordinates of the cells."""
+    """Draw the key of the shades: a narrow bar on the right, in the coordinates of the cells."""
     low, high = panel.limits
     high_of_key, steps = min(size[1], 1.3) / tall, 24
     left, right, height = len(panel.columns) + 0.12 / wide, len(panel.columns) + 0.22 / wide, high_of_key / steps

@@ -35,7 +35,7 @@ RENDERERS: dict[type, Callable[..., list[Text]]] = {
 
 
 def as_text(lines: Callable[[int, bool], list[Text]], width: int | None = None, color: bool | None = None) -> str:
-    """What `lines(width, color)` gives as one string; both are the terminal's where they are not given."""
+    """Join the lines of `lines(width, color)` to one string; both are the terminal's where they are not given."""
     terminal = Console()
     if color is None:
         color = terminal.is_terminal and terminal.color_system is not None and not terminal.no_color

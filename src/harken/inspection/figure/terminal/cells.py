@@ -1,4 +1,4 @@
-"""What the panels in a terminal share: how a value is written in a cell, and the colours of series.
+"""Cells and colours in a terminal: how a value is written in a cell, and the colours of series.
 
 >>> [cell(strength, 5, False, number)[0] for strength, number in ((0.0, ""), (0.3, ".30"), (1.0, "1.0"))]
 ['·    ', '▒ .30', '█ 1.0']
@@ -20,7 +20,7 @@ WIDEST = 100  # columns of a chart; wider is no easier to read
 
 
 def cell(strength: float, width: int, color: bool, number: str = "") -> tuple[str, Style | str]:
-    """A number on a shade of colour, or beside one of ░▒▓█."""
+    """A number on a shade of colour, or next to one of ░▒▓█."""
     if color:
         return fill(number if width >= 3 else "", width, "^"), cell_style(round(strength, 2))
     sign = (ABOVE if strength >= 0 else BELOW)[0 if abs(strength) < FAINT else min(1 + int(abs(strength) * 4), 4)]

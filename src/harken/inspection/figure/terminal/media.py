@@ -20,7 +20,7 @@ DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # of a Braille 
 
 
 def draw_images(panel: Images, width: int, color: bool) -> list[Text]:
-    """A grid of blocks for every word, beside each other as far as they fit; with colours the image itself first."""
+    """A grid of blocks for every word, side by side as far as they fit; with colours the image itself first."""
     rows, columns = panel.weights.shape[1:]
     maps = [(word, _blocks(strength, color)) for word, strength in zip(panel.words, panel.strengths(), strict=True)]
     if color:
