@@ -161,6 +161,15 @@ def before_gates(
 
 
 @jit
+def lstm_step(
+    input_gate: tl.tensor, forget_gate: tl.tensor, candidate: tl.tensor, output_gate: tl.tensor, cell: tl.tensor
+) -> tuple[tl.tensor, tl.tensor]:
+    """Pre-activations and C of some units -> the new C and h; also for `harken.kernels.decoding.cuda.recurrent`."""
+    new = sigmoid(forget_gate) * cell + sigmoid(input_gate) * tanh(candidate)
+    return new, sigmoid(output_gate) * tanh(new)
+
+
+@jit
 def lstm_kernel(
     product: tl.tensor,
     token: tl.tensor,
@@ -180,11 +189,9 @@ def lstm_kernel(
         product, token, batch, hidden, unit, stride_token, TOKEN
     )
     old = tl.load(cell + batch * hidden + unit, inside, other=0.0).to(tl.float32)
-    new = sigmoid(forget_gate) * old + sigmoid(input_gate) * tanh(candidate)
+    new, shown = lstm_step(input_gate, forget_gate, candidate, output_gate, old)
     tl.store(cell_out + batch * hidden + unit, new.to(cell_out.dtype.element_ty), inside)
-    tl.store(
-        hidden_out + batch * hidden + unit, (sigmoid(output_gate) * tanh(new)).to(hidden_out.dtype.element_ty), inside
-    )
+    tl.store(hidden_out + batch * hidden + unit, shown.to(hidden_out.dtype.element_ty), inside)
 
 
 @jit

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.kernels.decoder_loop.triton_kernels import sigmoid, tanh
+from harken.kernels.decoder_loop.triton_kernels import lstm_step, sigmoid, tanh
 from harken.kernels.decoding.cuda.linear import ROWS, few_rows_linear
 from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
 from harken.kernels.decoding.description import Cell, Recurrent
@@ -101,18 +101,17 @@ def cell_kernel(
         if FEEDS:
             total += tl.sum(of_feed * tl.load(feed + parent * width + state, known_state, other=0.0)[None, :], 1)
         gates = tl.reshape(total, (4, BLOCK))
-        one, two = tl.sum(tl.where(four == 0, gates, 0.0), 0), tl.sum(tl.where(four == 1, gates, 0.0), 0)
-        three, last_one = tl.sum(tl.where(four == 2, gates, 0.0), 0), tl.sum(tl.where(four == 3, gates, 0.0), 0)
+        first_gate, second_gate = tl.sum(tl.where(four == 0, gates, 0.0), 0), tl.sum(tl.where(four == 1, gates, 0.0), 0)
+        third_gate, fourth_gate = tl.sum(tl.where(four == 2, gates, 0.0), 0), tl.sum(tl.where(four == 3, gates, 0.0), 0)
         if LSTM:
             old = tl.load(cells + parent * width + place, exists, other=0.0)
-            cell = sigmoid(two) * old + sigmoid(one) * tanh(three)
+            cell, output = lstm_step(first_gate, second_gate, third_gate, fourth_gate, old)
             tl.store(new_cells + row * width + place, cell, exists)
-            found = sigmoid(last_one) * tanh(cell)
         else:
             old = tl.load(hidden + parent * width + place, exists, other=0.0)
-            candidate = tanh(three + sigmoid(one) * last_one)
-            found = candidate + sigmoid(two) * (old - candidate)
-        tl.store(new_hidden + row * width + place, found, exists)
+            candidate = tanh(third_gate + sigmoid(first_gate) * fourth_gate)
+            output = candidate + sigmoid(second_gate) * (old - candidate)
+        tl.store(new_hidden + row * width + place, output, exists)
 
 
 @triton.jit
