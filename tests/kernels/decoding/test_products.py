@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from harken.kernels.decoding import products
+from harken.kernels.decoding import products, tiles
 from harken.kernels.decoding.description import Linear, Norm
 from harken.kernels.decoding.products import COLUMNS, NO_LIMIT, STRIDE, round_up
 from harken.kernels.decoding.stack import ACTIVATION_TYPE
@@ -95,3 +95,9 @@ def test_activations_equal_torch(kind, width):
     gate, candidate = x.chunk(2, -1)
     expected = torch.nn.functional.gelu(x) if kind == products.GELU else torch.nn.functional.silu(gate) * candidate
     torch.testing.assert_close(torch.from_numpy(values[:, :width]), expected, atol=1e-6, rtol=1e-5)
+
+
+def test_compiled_functions_have_names_of_their_own():
+    """Code on disk of several processes is linked by these names."""
+    functions = [getattr(tiles, f"{kind}_{rows}") for kind in ("float", "byte") for rows in range(1, 7)]
+    assert len({function.py_func.__qualname__ for function in functions}) == 12

@@ -14,7 +14,6 @@ Without it activations are 16-bit numbers, whose products are added in pairs: no
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -266,26 +265,34 @@ def _byte_tile(rows: int) -> Any:
     return intrinsic(typed)
 
 
-def _float_function(rows: int) -> Callable[..., None]:
+def _compiled(function: Any, name: str) -> Any:
+    """The function compiled under a name of its own.
+
+    Numba's names for compiled functions are their Python name, argument types and a number, which counts from 1 in each
+    process. Functions of one Python name would be taken for each other where code on disk is of several processes.
+    """
+    function.__name__ = function.__qualname__ = name
+    return numba.njit(**FLAGS)(function)
+
+
+def _float_function(rows: int) -> Any:
     tile = _float_tile(rows)
 
-    @numba.njit(**FLAGS)
     def run(x, xs, w, steps, bias, y, ys, low, add):  # type: ignore[no-untyped-def]
         out_of_line()
         tile(x, xs, w, steps, bias, y, ys, low, add)
 
-    return run
+    return _compiled(run, f"float_{rows}")
 
 
-def _byte_function(rows: int) -> Callable[..., None]:
+def _byte_function(rows: int) -> Any:
     tile = _byte_tile(rows)
 
-    @numba.njit(**FLAGS)
     def run(x, xs, w, steps, bias, y, ys, low, add, row_scales, scales, sums):  # type: ignore[no-untyped-def]
         out_of_line()
         tile(x, xs, w, steps, bias, y, ys, low, add, row_scales, scales, sums)
 
-    return run
+    return _compiled(run, f"byte_{rows}")
 
 
 float_1, float_2, float_3, float_4, float_5, float_6 = (_float_function(rows) for rows in range(1, ROWS + 1))
