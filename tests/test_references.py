@@ -32,7 +32,7 @@ class Leaky(Cell):
         self.draw()
 
     def weights(self):
-        return self.weight_ih, self.weight_hh, self.constant()
+        return self.weight_ih, self.weight_hh, self.summed_bias()
 
     def step(self, x, state, products=None, keep=None):
         linear = products or Products(self)

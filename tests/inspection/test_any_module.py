@@ -54,7 +54,7 @@ class Gated(Cell):
         self.draw()
 
     def weights(self) -> Any:
-        return self.weight_ih, self.weight_hh, self.constant()
+        return self.weight_ih, self.weight_hh, self.summed_bias()
 
     def step(self, x: Tensor, state: Any, products: Products | None = None, keep: Tensor | None = None) -> Step:
         linear = products or Products(self)

@@ -25,8 +25,8 @@ def test_values_are_those_of_the_trace() -> None:
     found = gates(layer, {"input": values, "lengths": lengths}, row=1)
     assert [one.name for one in found] == ["layer 1 →", "layer 1 ←"]
     for way in (0, 1):
-        assert set(found[way].values) == set(trace.words)
-        for word in trace.words:
+        assert set(found[way].values) == set(trace.names)
+        for word in trace.names:
             assert np.allclose(found[way].values[word], trace[0, way][word][1, :3].detach().numpy(), atol=1e-7)
     assert found[0].words == ["1", "2", "3"]
 

@@ -54,8 +54,8 @@ def test_the_norms_are_those_of_retained_gradients(
     assert len(flow) == depth * (1 + both)
     for number, one in enumerate(flow):
         seen = trace[number // (1 + both), number % (1 + both)]
-        assert set(one.words) == set(seen.words)
-        for word in seen.words:
+        assert set(one.words) == set(seen.names)
+        for word in seen.names:
             wanted = seen.gradient(word).norm(dim=-1).numpy()
             assert np.allclose(np.nan_to_num(one.gradients[word]), wanted, rtol=1e-9, atol=1e-12)
             assert (np.isnan(one.gradients[word]).sum(1) == max(lengths) - np.array(lengths)).all()

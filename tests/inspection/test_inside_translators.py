@@ -42,7 +42,7 @@ def test_a_decoders_gradients_are_those_of_retained_steps(attention: str, cell: 
     assert names[-2:] == ["decoder layer 1", "decoder layer 2"]
     assert names[0] == "encoder.layers.0 →"
     for depth in (0, 1):
-        for word in trace.words:
+        for word in trace.names:
             wanted = trace[depth].gradient(word).norm(dim=-1).numpy()
             assert np.allclose(np.nan_to_num(flow[depth - 2].gradients[word]), wanted, rtol=1e-9, atol=1e-13), word
 

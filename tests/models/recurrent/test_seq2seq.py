@@ -172,7 +172,7 @@ def test_a_trace_holds_the_very_numbers(cell: str) -> None:
     assert torch.allclose(hidden, model.decoder(embedded, memory), rtol=0, atol=1e-12)
     assert torch.equal(trace[1].hidden, hidden)
     words = {"rnn": ("hidden",), "gru": ("reset", "update", "candidate", "hidden")}
-    assert trace.words == words.get(cell, ("input", "forget", "candidate", "output", "hidden", "cell"))
+    assert trace.names == words.get(cell, ("input", "forget", "candidate", "output", "hidden", "cell"))
     if cell == "lstm":
         before = torch.cat((model.decoder.start(memory).layers[0][1][:, None], trace[0].cell[:, :-1]), 1)
         cells = trace[0].forget * before + trace[0].input * trace[0].candidate

@@ -14,7 +14,7 @@ def test_an_lstms_gates_make_its_cells(options: dict) -> None:
     layer = LSTM(2, 4, 2, bidirectional=True, dtype=torch.float64, batch_first=True, **options)
     output, (hidden, cell), trace = layer(VALUES, lengths=LENGTHS, trace=True)
     assert torch.allclose(output, layer(VALUES, lengths=LENGTHS)[0], rtol=0, atol=1e-12)
-    assert trace.words == ("input", "forget", "candidate", "output", "hidden", "cell")
+    assert trace.names == ("input", "forget", "candidate", "output", "hidden", "cell")
     assert (len(trace), len(trace.layers[0])) == (2, 2)
     assert torch.equal(torch.cat((trace[1].hidden, trace[1, 1].hidden), -1), output)
     for way in (0, 1):
@@ -42,7 +42,7 @@ def test_a_grus_update_means_what_its_form_says(reset: str) -> None:
     before = torch.cat((torch.zeros(3, 1, 4, dtype=torch.float64), seen.hidden[:, :-1]), 1)
     new = seen.update if reset == "before" else 1 - seen.update
     assert torch.allclose(seen.hidden, (1 - new) * before + new * seen.candidate, rtol=0, atol=1e-12)
-    assert trace.words == ("reset", "update", "candidate", "hidden")
+    assert trace.names == ("reset", "update", "candidate", "hidden")
 
 
 def test_gradients_of_every_step() -> None:

@@ -57,7 +57,7 @@ def test_a_trace_has_what_the_quick_way_makes() -> None:
     for left, right in zip(fast, traced, strict=True):
         torch.testing.assert_close(left, right, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(trace[0].hidden, fast.hidden, atol=1e-5, rtol=1e-5)
-    assert trace.words == ("input", "forget", "candidate", "output", "hidden", "cell")
+    assert trace.names == ("input", "forget", "candidate", "output", "hidden", "cell")
     written = trace[0].output * torch.tanh(trace[0].cell)
     torch.testing.assert_close(written, trace[0].hidden)
 

@@ -170,7 +170,7 @@ def _layer(record: LayerRecord, words: Words, row: int) -> LayerGates:
     if not 0 <= row < steps_of.shape[0]:
         raise UserError(f"there is no row {row}; the batch has {steps_of.shape[0]}, counted from 0")
     steps = int(steps_of[row].sum())
-    values = {word: trace[word][row, :steps].double().cpu().numpy() for word in trace.words}
+    values = {word: trace[word][row, :steps].double().cpu().numpy() for word in trace.names}
     if isinstance(words, Mapping):
         called = f"{record.module} call {record.call + 1}"  # a module may read one thing after another
         words = next((labels for start, labels in words.items() if called.startswith(start)), None)

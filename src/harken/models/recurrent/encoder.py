@@ -93,7 +93,7 @@ def make_layer(
     if config.is_registered_cell:  # no backend knows it, so it is unrolled step by step
         shape = StackOptions(input_size, hidden, layer_norm=config.layer_norm, **common)  # type: ignore[arg-type]
         layer = RecurrentLayer(shape, hidden, lambda size: make_cell(config, size, hidden))
-        layer.lacking = [f"cell={config.cell!r}"]
+        layer.unsupported_by_torch = [f"cell={config.cell!r}"]
         return layer
     if config.cell == "lstm":
         options["forget_bias"] = config.forget_bias

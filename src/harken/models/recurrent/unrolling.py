@@ -109,7 +109,7 @@ class UnrolledCell:
         self.cell, self.noise, self.deferred = cell, noise, deferred
         self.inputs: list[Tensor] = []  # W x + b of each step and the state before it, for the trace
         self.before: list[State] = []
-        self.bias = cell.constant()
+        self.bias = cell.summed_bias()
         self.token_weight, rest = cell.weight_ih[:, :tokens], cell.weight_ih[:, tokens:]
         self.joined: Product | None = None
         self.rest: Product | None = None

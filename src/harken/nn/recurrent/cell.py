@@ -1,4 +1,4 @@
-"""What all recurrent cells share: the weights, and one step as a function of them.
+"""The base of all recurrent cells: the weights, and one step as a function of them.
 
 A cell computes one step from its input x (B, I) and its state (h, and c of an LSTM):
 
@@ -21,7 +21,7 @@ An own cell is a subclass with `weights` and `step`; `Stack.of` makes a layer of
 ...         self.draw()
 ...
 ...     def weights(self):
-...         return self.weight_ih, self.weight_hh, self.constant()
+...         return self.weight_ih, self.weight_hh, self.summed_bias()
 ...
 ...     def step(self, x, state, products=None, keep=None):
 ...         linear = products or Products(self)
@@ -45,7 +45,7 @@ from torch import _VF, Tensor, nn
 
 from harken.kernels.recurrent.call import CellKind
 from harken.kernels.recurrent.deferred import DeferredLinear
-from harken.nn.recurrent.options import Bias, at_least, check_dtype, one_of
+from harken.nn.recurrent.options import Bias, at_least, check_dtype, non_default, one_of
 
 State = tuple[Tensor, ...]  # (h,) or (h, c): h (B, R), c (B, H)
 WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")  # in the order of torch's layers
@@ -206,7 +206,7 @@ class Cell(nn.Module):
 
     @property
     def is_plain(self) -> bool:
-        """Whether a kernel may take the place of `step`: the cell is exactly one of this package's classes (a subclass,
+        """Whether a kernel may compute the steps: the cell is exactly one of this package's classes (a subclass,
         or one with parametrizations, is not), nobody replaced its step, and no hook waits for a call."""
         if not self.has_kernels or "step" in self.__dict__ or "forward" in self.__dict__:
             return False
@@ -221,7 +221,7 @@ class Cell(nn.Module):
         """The width of each part of the state."""
         return (self.output_size,)
 
-    def constant(self) -> Tensor | None:
+    def summed_bias(self) -> Tensor | None:
         """b (gates x H): torch's two biases act as their sum."""
         return self.bias_ih if self.bias_hh is None or self.bias_ih is None else self.bias_ih + self.bias_hh
 
@@ -231,7 +231,7 @@ class Cell(nn.Module):
 
     def project_input(self, x: Tensor) -> Tensor:
         """W x + b for any number of steps, W x normalised where the cell does so: (..., I) -> (..., gates x H)."""
-        return Products(self)(x, self.weight_ih, self.constant(), self.norm_ih)
+        return Products(self)(x, self.weight_ih, self.summed_bias(), self.norm_ih)
 
     def products(self, deferred: bool = False) -> Products:
         """For a loop whose inputs went through `project_input`."""
@@ -239,7 +239,7 @@ class Cell(nn.Module):
 
     def tensors(self) -> dict[str, Tensor | None]:
         """The weights by the names that kernels use (`harken.kernels.recurrent.call.WEIGHTS`)."""
-        named = {"weight_ih": self.weight_ih, "weight_hh": self.weight_hh, "bias": self.constant()}
+        named = {"weight_ih": self.weight_ih, "weight_hh": self.weight_hh, "bias": self.summed_bias()}
         if self.norm_ih is not None and self.norm_hh is not None:
             named |= {"norm_input": self.norm_ih.weight, "norm_hidden": self.norm_hh.weight}
         return named
@@ -271,10 +271,9 @@ class Cell(nn.Module):
         state = self.start(x) if hx is None else tuple(part[None] for part in hx) if single else hx
         sizes = [(x.shape[0], size) for size in self.state_sizes]
         if x.shape[-1] != self.input_size or [tuple(part.shape) for part in state] != sizes:
-            found = [tuple(part.shape) for part in state]
             raise ValueError(
                 f"{type(self).__name__} was made for {self.input_size} features and a state of shapes {sizes}; the "
-                f"input has {x.shape[-1]} and the state {found}"
+                f"input has {x.shape[-1]} and the state {[tuple(part.shape) for part in state]}"
             )
         new = self._fused(x, state)
         return tuple(part[0] for part in new) if single else new
@@ -285,17 +284,22 @@ class Cell(nn.Module):
         if name is None or self.output_size != self.hidden_size or (self.bias_ih is None) != (self.bias_hh is None):
             return self.step(x, state).state
         cell, hx = TORCH_CELLS[name], state if name == "LSTM" else state[0]
-        made = cell(x, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-        return made if isinstance(made, tuple) else (made,)
+        new = cell(x, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        return new if isinstance(new, tuple) else (new,)
+
+    def option_values(self) -> dict[str, tuple[Any, Any]]:
+        """Each option of the cell with its value and torch's default."""
+        kind, bias = self.kind, {"two": True, "none": False}.get(str(self.bias), self.bias)
+        return {
+            "bias": (bias, True),
+            "nonlinearity": (kind.nonlinearity, "tanh"),
+            "peephole": (kind.peephole, None),
+            "coupled": (kind.coupled, False),
+            "proj_size": (self.output_size if self.output_size != self.hidden_size else 0, 0),
+            "reset": (kind.reset, "after"),
+            "layer_norm": (kind.layer_norm, False),
+        }
 
     def extra_repr(self) -> str:
         """The sizes and every option that is not torch's default."""
-        kind, bias = self.kind, {"two": True, "none": False}.get(str(self.bias), self.bias)
-        options: dict[str, tuple[Any, Any]] = {"bias": (bias, True), "nonlinearity": (kind.nonlinearity, "tanh")}
-        options |= {"peephole": (kind.peephole, None), "coupled": (kind.coupled, False)}
-        options |= {"proj_size": (self.output_size if self.output_size != self.hidden_size else 0, 0)}
-        options |= {"reset": (kind.reset, "after"), "layer_norm": (kind.layer_norm, False)}
-        return ", ".join([
-            f"{self.input_size}, {self.hidden_size}",
-            *(f"{name}={found!r}" for name, (found, usual) in options.items() if found != usual),
-        ])  # fmt: skip
+        return ", ".join([f"{self.input_size}, {self.hidden_size}", *non_default(self.option_values())])

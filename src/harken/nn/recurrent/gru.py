@@ -63,10 +63,10 @@ class GRUCell(Cell, has_kernels=True):
         self.reset = reset
         self.draw()
 
-    def constant(self) -> Tensor | None:
+    def summed_bias(self) -> Tensor | None:
         """b (3H,); without the candidate's second bias where the reset acts on it (`inner_bias`)."""
         if self.reset == "before" or self.bias_ih is None or self.bias_hh is None:
-            return super().constant()
+            return super().summed_bias()
         gates = self.bias_hh[: 2 * self.hidden_size]
         return self.bias_ih + torch.cat((gates, gates.new_zeros(self.hidden_size)))
 
@@ -76,9 +76,9 @@ class GRUCell(Cell, has_kernels=True):
 
     def weights(self) -> GRUWeights:
         if self.reset == "after":
-            return GRUWeights(self.weight_ih, self.weight_hh, None, None, self.constant(), self.inner_bias())
+            return GRUWeights(self.weight_ih, self.weight_hh, None, None, self.summed_bias(), self.inner_bias())
         U_rz, U_n = self.weight_hh.split([2 * self.hidden_size, self.hidden_size])
-        return GRUWeights(self.weight_ih, None, U_rz, U_n, self.constant(), None)
+        return GRUWeights(self.weight_ih, None, U_rz, U_n, self.summed_bias(), None)
 
     def tensors(self) -> dict[str, Tensor | None]:
         return super().tensors() | {"inner_bias": self.inner_bias()}

@@ -21,17 +21,17 @@ from harken.nn.recurrent.cell import WEIGHTS
 NAME = re.compile(r"(\w+?)_l(\d+)(_reverse)?")
 
 
-def weight_suffix(place: int, directions: int) -> str:
-    """What torch adds to the names of the weights of a cell; `place` counts layers, and directions within them."""
-    depth, reverse = divmod(place, directions)
+def weight_suffix(number: int, directions: int) -> str:
+    """The end of torch's names for the weights of a cell; `number` counts layers, and directions within them."""
+    depth, reverse = divmod(number, directions)
     return f"_l{depth}{'_reverse' if reverse else ''}"
 
 
 def split_name(name: str) -> tuple[str, int, bool]:
     """A name of torch's -> the cell's name of the weight, the layer, and whether it reads backwards."""
-    found = NAME.fullmatch(name)
-    assert found is not None, name
-    return found[1], int(found[2]), found[3] is not None
+    match = NAME.fullmatch(name)
+    assert match is not None, name
+    return match[1], int(match[2]), match[3] is not None
 
 
 def accept_stored_names(module: Any, state: dict[str, Any], prefix: str, *others: Any) -> None:
@@ -44,11 +44,11 @@ def accept_stored_names(module: Any, state: dict[str, Any], prefix: str, *others
 def torch_state(module: Any) -> dict[str, Tensor]:
     """The weights of a plain stack as torch's layer has them: a second bias that a cell lacks is 0."""
     named: dict[str, Tensor] = {}
-    for place, cell in enumerate(module.cells):
+    for number, cell in enumerate(module.cells):
         there = {"bias_hh": cell.bias_ih is not None}
         present = [name for name in WEIGHTS if there.get(name, getattr(cell, name, None) is not None)]
         for name, weight in zip(present, torch_weights([cell]), strict=True):
-            named[name + weight_suffix(place, module.directions)] = weight.detach()
+            named[name + weight_suffix(number, module.directions)] = weight.detach()
     return named
 
 

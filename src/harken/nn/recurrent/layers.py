@@ -47,15 +47,15 @@ __all__ = ["GRU", "LSTM", "RNN", "RecurrentLayer", "initialize"]
 
 
 class RecurrentLayer(Stack):
-    """A stack with initial weights, what torch's layers have beside `forward`, and the conversion to and from them."""
+    """A stack with initial weights, the other attributes of torch's layers, and the conversion to and from them."""
 
     peer: Any  # the class of torch.nn
-    lacking: list[str]  # options in use that the peer lacks
+    unsupported_by_torch: list[str]  # options in use that the peer lacks
     proj_size = 0
     _initial: tuple[bool, float | None] = (False, None)  # orthogonal, forget_bias
 
     def initialize(self, orthogonal: bool, forget_bias: float | None, device: Any, dtype: torch.dtype | None) -> None:
-        """Where torch's initial weights are not wanted, draw others; then move to the device."""
+        """Draw other initial weights than torch's where options ask for them; then move to the device."""
         self._initial = (orthogonal, forget_bias)
         for cell in self.cells:
             if orthogonal:
@@ -87,17 +87,17 @@ class RecurrentLayer(Stack):
     def from_torch(cls, module: nn.RNNBase) -> Self:
         """A layer with the shape, the weights (copied) and the batch order of torch's own."""
         if not isinstance(module, cls.peer):
-            found = f"{type(module).__module__}.{type(module).__name__}"
-            raise ValueError(f"{cls.__name__}.from_torch takes torch.nn.{cls.peer.__name__}, not {found}")
+            given = f"{type(module).__module__}.{type(module).__name__}"
+            raise ValueError(f"{cls.__name__}.from_torch takes torch.nn.{cls.peer.__name__}, not {given}")
         layer = cls(**torch_arguments(module))
         copy_weights(module, layer)
         return layer
 
     def to_torch(self) -> nn.RNNBase:
         """Torch's own layer with the same weights (copied)."""
-        lacking = [*self.lacking, *self.options.extras()]
-        if lacking:
-            raise ValueError(f"torch.nn.{self.peer.__name__} has no {', '.join(lacking)}")
+        unsupported = [*self.unsupported_by_torch, *self.options.extras()]
+        if unsupported:
+            raise ValueError(f"torch.nn.{self.peer.__name__} has no {', '.join(unsupported)}")
         options, example = self.options, self.cells_of(0)[0].weight_ih
         module: nn.RNNBase = self.peer(
             options.input_size,
@@ -156,10 +156,10 @@ class RNN(RecurrentLayer):
             options,
             hidden_size,
             lambda size: RNNCell(
-                size, hidden_size, bias, nonlinearity, layer_norm=layer_norm, **drawn_as(orthogonal, device, dtype)
+                size, hidden_size, bias, nonlinearity, layer_norm=layer_norm, **init_kwargs(orthogonal, device, dtype)
             ),
         )
-        self.lacking = ["nonlinearity='sigmoid'"] if nonlinearity == "sigmoid" else []
+        self.unsupported_by_torch = ["nonlinearity='sigmoid'"] if nonlinearity == "sigmoid" else []
         self.nonlinearity = nonlinearity
         self.initialize(orthogonal, None, device, dtype)
 
@@ -225,10 +225,10 @@ class LSTM(RecurrentLayer):
                 coupled=coupled,
                 proj_size=proj_size,
                 layer_norm=layer_norm,
-                **drawn_as(orthogonal, device, dtype),
+                **init_kwargs(orthogonal, device, dtype),
             ),
         )
-        self.lacking = [f"peephole={peephole!r}"] * bool(peephole) + ["coupled=True"] * coupled
+        self.unsupported_by_torch = [f"peephole={peephole!r}"] * bool(peephole) + ["coupled=True"] * coupled
         self.proj_size = proj_size
         self.initialize(orthogonal, forget_bias, device, dtype)
 
@@ -272,10 +272,10 @@ class GRU(RecurrentLayer):
             options,
             hidden_size,
             lambda size: GRUCell(
-                size, hidden_size, bias, reset=reset, layer_norm=layer_norm, **drawn_as(orthogonal, device, dtype)
+                size, hidden_size, bias, reset=reset, layer_norm=layer_norm, **init_kwargs(orthogonal, device, dtype)
             ),
         )
-        self.lacking = ["reset='before'"] if reset == "before" else []
+        self.unsupported_by_torch = ["reset='before'"] if reset == "before" else []
         self.initialize(orthogonal, None, device, dtype)
 
 
@@ -309,7 +309,7 @@ def set_forget_bias(module: nn.Module, value: float) -> None:
             gates[0 if len(gates) == 3 else 1].fill_(value if "bias_ih" in name else 0.0)
 
 
-def drawn_as(orthogonal: bool, device: Any, dtype: torch.dtype | None) -> dict[str, Any]:
+def init_kwargs(orthogonal: bool, device: Any, dtype: torch.dtype | None) -> dict[str, Any]:
     """Where the weights are drawn: as torch does; orthogonal ones in float32 first, as QR has no half precision."""
     return {} if orthogonal else {"device": device, "dtype": dtype}
 

@@ -100,7 +100,7 @@ class LSTMCell(Cell, has_kernels=True):
         P_if, P_o = None, None
         if self.weight_ch is not None:
             P_if, P_o = self.weight_ch.split([self.early, self.hidden_size])
-        return LSTMWeights(self.weight_ih, self.weight_hh, self.constant(), P_if, P_o, self.weight_hr)
+        return LSTMWeights(self.weight_ih, self.weight_hh, self.summed_bias(), P_if, P_o, self.weight_hr)
 
     def tensors(self) -> dict[str, Tensor | None]:
         named = super().tensors() | {"weight_ch": self.weight_ch, "weight_hr": self.weight_hr}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 from warnings import warn
 
 import torch
@@ -19,32 +20,37 @@ Bias = bool | str  # True or "two" as torch has it, "one" as the equations have 
 CONNECTIONS = (None, "residual", "highway", "dense")
 
 
-def one_of(what: str, found: object, choices: Sequence[object]) -> None:
-    """Raise a ValueError for what is not among `choices`."""
-    if found in choices:
+def one_of(what: str, value: object, choices: Sequence[object]) -> None:
+    """Raise a ValueError for a value that is not among `choices`."""
+    if value in choices:
         return
-    words = [repr(choice) for choice in choices]
-    near = get_close_matches(str(found), [choice for choice in choices if isinstance(choice, str)], n=1, cutoff=0.4)
+    names = [repr(choice) for choice in choices]
+    near = get_close_matches(str(value), [choice for choice in choices if isinstance(choice, str)], n=1, cutoff=0.4)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"{what} is {found!r}, but it can be {', '.join(words[:-1])} or {words[-1]}{hint}")
+    raise ValueError(f"{what} is {value!r}, but it can be {', '.join(names[:-1])} or {names[-1]}{hint}")
 
 
 def probability(what: str, value: float, can_be_one: bool = False) -> None:
-    """Raise a ValueError for what is not in [0, 1), or in [0, 1]; True and False are no numbers here, as in torch."""
+    """Raise a ValueError for a value that is not in [0, 1), or in [0, 1]; True and False are none, as in torch."""
     if isinstance(value, bool) or not (0 <= value < 1 or (can_be_one and value == 1)):
         bounds = "0 to 1" if can_be_one else "0 or more, and less than 1"
         raise ValueError(f"{what} is {value}, but it is a probability: {bounds}")
 
 
-def at_least(what: str, found: int, least: int) -> None:
+def at_least(what: str, value: int, least: int) -> None:
     """Raise a ValueError for a size that is too small."""
-    if found < least:
-        raise ValueError(f"{what} is {found}, but it has to be at least {least}")
+    if value < least:
+        raise ValueError(f"{what} is {value}, but it has to be at least {least}")
+
+
+def non_default(options: dict[str, tuple[Any, Any]]) -> list[str]:
+    """Format as "name=value" each option, given as (value, default), whose value is not the default."""
+    return [f"{name}={value!r}" for name, (value, default) in options.items() if value != default]
 
 
 @dataclass(frozen=True)
 class StackOptions:
-    """What RNN, LSTM and GRU have in common."""
+    """The options that RNN, LSTM and GRU have in common."""
 
     input_size: int
     hidden_size: int

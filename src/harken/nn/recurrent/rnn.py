@@ -58,7 +58,7 @@ class RNNCell(Cell, has_kernels=True):
         self.draw()
 
     def weights(self) -> RNNWeights:
-        return RNNWeights(self.weight_ih, self.weight_hh, self.constant())
+        return RNNWeights(self.weight_ih, self.weight_hh, self.summed_bias())
 
     def step(self, x: Tensor, state: State, products: Products | None = None, keep: Tensor | None = None) -> Step:
         """h = tanh(W x + U h + b)."""

@@ -1,4 +1,4 @@
-"""Cells over time, in both directions, one layer above the other: what RNN, LSTM and GRU share.
+"""Cells over time, in both directions, one layer above the other: the base of RNN, LSTM and GRU.
 
 `reference` calls every cell step by step (`harken.nn.recurrent.unroll`). `forward` computes the same by the backend
 that is fastest for the call (`harken.nn.recurrent.dispatch`). Both share the wiring of layers, directions, connections
@@ -23,7 +23,7 @@ from harken.nn.recurrent.cell import Cell, State
 from harken.nn.recurrent.connections import Connections
 from harken.nn.recurrent.dispatch import choose
 from harken.nn.recurrent.interop import accept_stored_names, split_name, weight_suffix
-from harken.nn.recurrent.options import StackOptions, check_input
+from harken.nn.recurrent.options import StackOptions, check_input, non_default
 from harken.nn.recurrent.regularization import draw_noise
 from harken.nn.recurrent.trace import DirectionTrace, Trace
 from harken.nn.recurrent.unroll import MASKED
@@ -57,9 +57,9 @@ class Stack(nn.Module):
         self.cells = nn.ModuleList(make_cell(size) for size in sizes for _ in range(self.directions))
         self.between = nn.Dropout(options.dropout)  # torch's, so that the same seed drops the same values
         self._weight_names: list[str] = []
-        for place, cell in enumerate(self.cells):
+        for number, cell in enumerate(self.cells):
             assert isinstance(cell, Cell), f"a stack is made of cells, and {type(cell).__name__} is no harken.nn.Cell"
-            suffix = weight_suffix(place, self.directions)
+            suffix = weight_suffix(number, self.directions)
             for name, weight in cell.release_weights().items():
                 self.register_parameter(name + suffix, weight)
                 self._weight_names.append(name + suffix)
@@ -124,7 +124,7 @@ class Stack(nn.Module):
         return (output, after, Trace(traces)) if trace else (output, after)
 
     def reference(self, input: Tensor, hx: Any = None, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
-        """What `forward` computes, cell by cell and step by step; the same layout of input and output."""
+        """Compute what `forward` does cell by cell and step by step; the same layout of input and output."""
         self._bind()
         x, state = self._batched(input, hx)
         output, last, _ = self._run(MASKED, self._call(x, lengths, trace=False), state)
@@ -135,22 +135,22 @@ class Stack(nn.Module):
         return choose(self._call(self._batched(input, None)[0], lengths, trace)).name
 
     def _bind(self) -> None:
-        """Cells read the stack's parameters; where something else has taken their place (a parametrization, such as
+        """Cells read the stack's parameters; where something else has replaced them (a parametrization, such as
         weight norm, or a copy that shares the cells), what is there now."""
         weights: Any = self._parameters
         if not all(name in weights for name in self._weight_names):
             weights = {name: getattr(self, name) for name in self._weight_names}
-        for place, cell in enumerate(self.cells):
+        for number, cell in enumerate(self.cells):
             if cell._bound is not weights:
-                cell.bind(weights, weight_suffix(place, self.directions))  # type: ignore[operator]
+                cell.bind(weights, weight_suffix(number, self.directions))  # type: ignore[operator]
 
     def stored_names(self) -> dict[str, str]:
         """Names of parameters in model files of earlier versions -> those of today."""
-        found = {}
+        current = {}
         for name in self._weight_names:
             base, depth, reverse = split_name(name)
-            found[f"cells.{depth * self.directions + reverse}.{base}"] = found[f"inner.{name}"] = name
-        return found
+            current[f"cells.{depth * self.directions + reverse}.{base}"] = current[f"inner.{name}"] = name
+        return current
 
     def _run(self, backend: Backend, call: Call, state: State | None) -> tuple[Tensor, State, list]:
         """All layers, one above the other: x (B, T, I) -> (B, T, H x directions), last states, traces."""
@@ -241,10 +241,10 @@ class Stack(nn.Module):
         parts = (hx,) if isinstance(hx, Tensor) else tuple(hx)
         parts = tuple(part[:, None] for part in parts) if single else parts
         sizes = self.cells_of(0)[0].state_sizes
-        wanted = [(len(self.cells), x.shape[0], size) for size in sizes]
-        found = [tuple(part.shape) for part in parts]
-        if found != wanted:
-            raise ValueError(f"the state has shapes {found}, but this layer and input need {wanted}")
+        expected = [(len(self.cells), x.shape[0], size) for size in sizes]
+        shapes = [tuple(part.shape) for part in parts]
+        if shapes != expected:
+            raise ValueError(f"the state has shapes {shapes}, but this layer and input need {expected}")
         return x, parts
 
     def _unbatched(self, input: Tensor, output: Tensor, last: State) -> tuple[Tensor, Any]:
@@ -264,25 +264,19 @@ class Stack(nn.Module):
     def extra_repr(self) -> str:
         """As torch prints its layers, then the options that torch lacks."""
         cell, options = self.cells_of(0)[0], self.options
-        bias = {"two": True, "none": False}.get(str(self.bias), self.bias)
-        projected = cell.output_size if cell.output_size != cell.hidden_size else 0
-        known = {
-            "proj_size": (projected, 0),
+        of_cell = cell.option_values()
+        values = {
+            "proj_size": of_cell.pop("proj_size"),
             "num_layers": (self.num_layers, 1),
-            "bias": (bias, True),
+            "bias": of_cell.pop("bias"),
             "batch_first": (self.batch_first, False),
             "dropout": (self.dropout, 0),
             "bidirectional": (self.bidirectional, False),
-            "nonlinearity": (cell.kind.nonlinearity, "tanh"),
-            "peephole": (cell.kind.peephole, None),
-            "coupled": (cell.kind.coupled, False),
-            "reset": (cell.kind.reset, "after"),
-            "layer_norm": (cell.kind.layer_norm, False),
-            **{name: (getattr(options, name), usual) for name, usual in MORE_OPTIONS.items()},
+            **of_cell,
+            **{name: (getattr(options, name), default) for name, default in MORE_OPTIONS.items()},
         }
-        shown = [f"{name}={found!r}" for name, (found, usual) in known.items() if found != usual]
-        named = [] if hasattr(type(self), "peer") else [type(cell).__name__]
-        return ", ".join([*named, str(self.input_size), str(self.hidden_size), *shown])
+        class_name = [] if hasattr(type(self), "peer") else [type(cell).__name__]
+        return ", ".join([*class_name, str(self.input_size), str(self.hidden_size), *non_default(values)])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.extra_repr()})"

@@ -2,7 +2,7 @@
 
 >>> from harken.nn import LSTM
 >>> output, state, trace = LSTM(3, 5, num_layers=2)(torch.randn(7, 2, 3), trace=True)
->>> trace.words
+>>> trace.names
 ('input', 'forget', 'candidate', 'output', 'hidden', 'cell')
 >>> trace[1].forget.shape  # of the second layer, (B, T, H)
 torch.Size([2, 7, 5])
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -44,9 +45,14 @@ class Recurrence:
         return self.noise.zone(time, state, new)
 
 
+def _part(name: str, description: str) -> Any:
+    """An attribute of a trace: `trace[0].forget` is `trace[0]["forget"]`."""
+    return property(lambda trace: trace[name], doc=description)
+
+
 @dataclass(frozen=True)
 class DirectionTrace:
-    """One layer in one direction; every word is a tensor (B, T, H), 0 after a row's end.
+    """One layer in one direction; every gate and state is a tensor (B, T, H), 0 after a row's end.
 
     >>> from harken.nn import GRU
     >>> _, _, trace = GRU(3, 5, batch_first=True)(torch.randn(2, 7, 3), trace=True)
@@ -56,24 +62,24 @@ class DirectionTrace:
     (True, torch.Size([2, 7, 5]))
     """
 
-    steps: dict[str, list[Tensor]]  # word -> T tensors (rows that run, H), in the layout's order
+    steps: dict[str, list[Tensor]]  # name -> T tensors (rows that run, H), in the layout's order
     layout: Layout
     recurrence: Recurrence | None = None
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """The names of what this cell computes."""
         return tuple(self.steps)
 
-    def __getitem__(self, word: str) -> Tensor:
-        """(B, T, H) of one word."""
-        if word not in self.steps:
-            raise KeyError(f"this cell has no {word!r}; it has {', '.join(self.steps)}")
-        return self.layout.unpack(torch.cat(self.steps[word]))
+    def __getitem__(self, name: str) -> Tensor:
+        """A gate or state of all steps, (B, T, H)."""
+        if name not in self.steps:
+            raise KeyError(f"this cell has no {name!r}; it has {', '.join(self.steps)}")
+        return self.layout.unpack(torch.cat(self.steps[name]))
 
     def __repr__(self) -> str:
         shape = f"{self.layout.batch} rows x {self.layout.time} steps x {self.steps['hidden'][0].shape[-1]} units"
-        return f"DirectionTrace({shape}: {', '.join(self.words)})"
+        return f"DirectionTrace({shape}: {', '.join(self.names)})"
 
     def retain_grad(self) -> None:
         """Keep the gradients of the next backward pass."""
@@ -82,52 +88,21 @@ class DirectionTrace:
                 if tensor.requires_grad:
                     tensor.retain_grad()
 
-    def gradient(self, word: str) -> Tensor:
-        """dL/d(word) (B, T, H) of the last backward pass; 0 where the loss does not depend on a step."""
-        steps = self.steps[word]
+    def gradient(self, name: str) -> Tensor:
+        """dL/d(name) (B, T, H) of the last backward pass; 0 where the loss does not depend on a step."""
+        steps = self.steps[name]
         if not any(step.retains_grad for step in steps):
             raise ValueError("no gradients were kept: call retain_grad() on the trace before the backward pass")
         return self.layout.unpack(torch.cat([torch.zeros_like(s) if s.grad is None else s.grad for s in steps]))
 
-    @property
-    def input(self) -> Tensor:
-        """LSTM: i, the input gate (coupled: 1 - f)."""
-        return self["input"]
-
-    @property
-    def forget(self) -> Tensor:
-        """LSTM: f, the forget gate."""
-        return self["forget"]
-
-    @property
-    def output(self) -> Tensor:
-        """LSTM: o, the output gate."""
-        return self["output"]
-
-    @property
-    def candidate(self) -> Tensor:
-        """LSTM: g; GRU: n."""
-        return self["candidate"]
-
-    @property
-    def reset(self) -> Tensor:
-        """GRU: r, the reset gate."""
-        return self["reset"]
-
-    @property
-    def update(self) -> Tensor:
-        """GRU: z, the update gate, in the convention of the form (see `harken.nn.recurrent.gru`)."""
-        return self["update"]
-
-    @property
-    def hidden(self) -> Tensor:
-        """h."""
-        return self["hidden"]
-
-    @property
-    def cell(self) -> Tensor:
-        """LSTM: c."""
-        return self["cell"]
+    input = _part("input", "i of an LSTM, the input gate (coupled: 1 - f).")
+    forget = _part("forget", "f of an LSTM, the forget gate.")
+    output = _part("output", "o of an LSTM, the output gate.")
+    candidate = _part("candidate", "g of an LSTM, n of a GRU.")
+    reset = _part("reset", "r of a GRU, the reset gate.")
+    update = _part("update", "z of a GRU, the update gate, in the convention of its form (`harken.nn.recurrent.gru`).")
+    hidden = _part("hidden", "h.")
+    cell = _part("cell", "c of an LSTM.")
 
 
 @dataclass(frozen=True)
@@ -157,9 +132,9 @@ class Trace:
         return f"Trace({len(self)} layer{'s' * (len(self) != 1)}{both}, the first: {self.layers[0][0]!r})"
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """The names of what the cells compute."""
-        return self.layers[0][0].words
+        return self.layers[0][0].names
 
     def retain_grad(self) -> None:
         """Keep the gradients of the next backward pass in every layer and direction."""

@@ -113,7 +113,7 @@ class WindowedLSTM(nn.Module):
         if not self.cell.is_plain or not kernels_enabled() or takes_torch_operators():
             return self.reference(values, characters, mask)
         from_value, from_window = self.cell.weight_ih.split([self.input_size, characters.shape[2]], 1)
-        inputs = F.linear(values, from_value, self.cell.constant())  # (B, T, 4 H)
+        inputs = F.linear(values, from_value, self.cell.summed_bias())  # (B, T, 4 H)
         joint = torch.cat([self.cell.weight_hh, from_window], 1)
         project = self.window.project
         return Windowed(*windowed_lstm(inputs, joint, project.weight, project.bias, characters, mask))
