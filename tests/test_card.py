@@ -5,11 +5,12 @@ from types import SimpleNamespace
 
 from torch import nn
 
-from harken.card import CARD, write_card
+from harken.card import write_card
 from harken.recipe import load_recipe
 from harken.tasks.job import Prepared
 from harken.tasks.registry import job_of
 from harken.training.checkpoints import Progress
+from harken.training.folder import CARD
 from harken.training.log import MetricsLog
 
 

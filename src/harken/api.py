@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from harken.checking import check
 from harken.errors import UserError
 from harken.files import expand_user
-from harken.training.folder import Request, request
-from harken.training.launched import is_follower
+from harken.training.folder import Request, is_follower, request
 
 if TYPE_CHECKING:
     from torch import nn
@@ -35,7 +34,7 @@ def load(folder: str | Path, device: str = "auto", *, plugins: Sequence[str] = (
     from harken.recipe import load_recipe
     from harken.registry import import_plugins
     from harken.tasks.registry import job_of
-    from harken.training.checkpoints import fitting_weights
+    from harken.training.weights import fitting_weights
 
     import_plugins(plugins)
 

@@ -12,10 +12,9 @@ from harken.files import atomic_write
 from harken.recipe import Recipe
 from harken.tasks.job import Job, Prepared
 from harken.training.checkpoints import Progress
-from harken.training.convergence import not_converged
-from harken.training.log import read_metrics
+from harken.training.folder import CARD
+from harken.training.log import not_converged, read_metrics
 
-CARD = "card.md"
 NOTE = """Scores on test sets: `harken evaluate`. The recipe is in `recipe.toml`; `harken.load` reads this folder and
 can run no code from it."""
 

@@ -18,10 +18,9 @@ from harken.tasks.data_record import DATA, DataRecord, digests_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.registry import job_of
 from harken.training.checkpoints import Progress
-from harken.training.convergence import not_converged
 from harken.training.display import Display, choose_display
 from harken.training.folder import RECIPE, Request, RunLock
-from harken.training.log import read_metrics
+from harken.training.log import not_converged, read_metrics
 from harken.training.loop import Trainer
 from harken.training.reporting import Callback, TensorBoard
 from harken.training.strategies.group import Group, joined

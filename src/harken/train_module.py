@@ -32,16 +32,16 @@ from torch.utils.data import TensorDataset, default_collate
 from harken.errors import UserError
 from harken.recipe.errors import explain
 from harken.run_folders.starting import WRITTEN, remove_run
-from harken.training.checkpoints import MODEL, has_checkpoint, load_weights
+from harken.training.checkpoints import has_checkpoint
 from harken.training.config import TrainConfig
 from harken.training.device import choose_machine
 from harken.training.display import choose_display
-from harken.training.folder import RunLock, is_empty_dir, request
-from harken.training.launched import is_follower, is_restarted
+from harken.training.folder import MODEL, RunLock, is_empty_dir, is_follower, is_restarted, request
 from harken.training.loop import Trainer
 from harken.training.reporting import Callback
 from harken.training.strategies.group import joined
 from harken.training.task import Indices, to_device
+from harken.training.weights import load_weights
 
 Loss = Callable[[Any, Any], Tensor | tuple[Tensor, int]]
 Collate = Callable[[list[Any]], Any]

@@ -26,7 +26,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 MOST_PROCESSES = 16  # beyond that, the parent that reads and writes is the limit
-DIED = "a worker process was killed, usually because the machine ran out of memory; free some memory"
+POLL = 1.0  # seconds between checks that a process is alive while its answer is awaited
+ERRORS = {"user error": UserError, "machine error": MachineError}
 
 
 def ordered_map(
@@ -73,9 +74,18 @@ class WorkerPool:
     a pipe, and what the files contain travels as bytes and is never unpickled by itself.
     """
 
-    def __init__(self, function: Callable[[Any], Any], count: int) -> None:
+    def __init__(
+        self,
+        function: Callable[[Any], Any],
+        count: int,
+        name: str = "a worker process",
+        remedy: str = "free some memory",
+    ) -> None:
+        """`name` and `remedy` are what messages call a process, and what to do where one was killed."""
         import multiprocessing
 
+        self.name = name
+        self.died = f"{name} was killed, usually because the machine ran out of memory; {remedy}"
         context = multiprocessing.get_context("fork")
         self.pipes: list[Any] = []
         self.processes: list[Any] = []
@@ -93,17 +103,21 @@ class WorkerPool:
         try:
             self.pipes[worker].send_bytes(pickle.dumps(item, pickle.HIGHEST_PROTOCOL))
         except OSError:
-            raise MachineError(DIED) from None
+            raise MachineError(self.died) from None
 
     def receive(self, worker: int) -> Any:
+        pipe, process = self.pipes[worker], self.processes[worker]
         try:
-            kind, value = pickle.loads(self.pipes[worker].recv_bytes())
+            while not pipe.poll(POLL):
+                if not process.is_alive() and not pipe.poll(0):
+                    raise MachineError(self.died)
+            kind, value = pickle.loads(pipe.recv_bytes())
         except (EOFError, OSError):
-            raise MachineError(DIED) from None
-        if kind == "user error":
-            raise UserError(value)
+            raise MachineError(self.died) from None
+        if kind in ERRORS:
+            raise ERRORS[kind](value)
         if kind == "failed":
-            raise RuntimeError(f"a worker process failed:\n{value}")
+            raise RuntimeError(f"{self.name} failed:\n{value}")
         return value
 
     def close(self) -> None:
@@ -128,7 +142,7 @@ def _serve(function: Callable[[Any], Any], pipe: Any, parents: list[Any]) -> Non
         try:
             answer: Any = ("result", function(item))
         except UserError as problem:
-            answer = ("user error", str(problem))
+            answer = ("machine error" if isinstance(problem, MachineError) else "user error", str(problem))
         except Exception:
             answer = ("failed", traceback.format_exc())
         try:

@@ -11,7 +11,7 @@ from harken.data.tokenizers.tokens import EOS
 from harken.models.build import build_model
 from harken.recipe import load_recipe
 from harken.tasks.translate.translator import Translator
-from harken.training.checkpoints import save_tensors
+from harken.training.weights import save_tensors
 
 ENGLISH = ["the black cat sleeps", "a dog sees the old house", "the bird and the cat", "does the dog eat?", "yes"]
 FRENCH = ["le chat noir dort", "un chien voit la vieille maison", "l'oiseau et le chat", "le chien mange-t-il ?", "oui"]

@@ -17,8 +17,8 @@ from harken.search import greedy_search
 from harken.tasks.translate.job import JOB
 from harken.tasks.translate.sources import max_lengths
 from harken.training.strategies import Strategy, choose_strategy
+from harken.training.strategies.base import Single
 from harken.training.strategies.captured import Captured
-from harken.training.strategies.single import Single
 
 pytestmark = [
     pytest.mark.gpu,

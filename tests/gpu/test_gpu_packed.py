@@ -18,8 +18,8 @@ from harken.plan import resolve
 from harken.recipe import load_recipe
 from harken.tasks.translate.job import JOB
 from harken.training.strategies import Strategy
+from harken.training.strategies.base import Single
 from harken.training.strategies.captured import Captured
-from harken.training.strategies.single import Single
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from harken.training.checkpoints import load_tensors
+from harken.training.weights import load_tensors
 
 COMMON = [
     *("train.max_steps=30", "train.max_epochs=none", "train.max_minutes=none", "train.warmup_steps=5"),

@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from harken.training.checkpoints import MODEL, load_tensors, save_tensors
+from harken.training.folder import MODEL
+from harken.training.weights import load_tensors, save_tensors
 
 STORY = b"Anna went to the hall.\nWhere is Anna?\n"
 CONTEXT = ("the cat sleeps", "the house", "--word", "the", "--count", "0")

@@ -10,16 +10,13 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from harken import card
-from harken import run as running
 from harken.cli.app import app
 from harken.errors import UserError
-from harken.run_folders import reading
 from harken.run_folders.comparing import compare_runs, outputs_of
 from harken.run_folders.curves import RunCurves, short_names, thinned
 from harken.run_folders.reading import find_runs, monitored, read_run
 from harken.training import checkpoints
-from harken.training.checkpoints import save_tensors
+from harken.training.weights import save_tensors
 
 
 def make(folder: Path, bleu: tuple[float, ...] = (10.0, 30.0, 20.0), done: bool = True, **changes: Any) -> Path:
@@ -49,13 +46,6 @@ def make(folder: Path, bleu: tuple[float, ...] = (10.0, 30.0, 20.0), done: bool 
 
 def invoke(*command: object) -> Any:
     return CliRunner().invoke(app, [str(part) for part in command])
-
-
-def test_names_of_files_are_those_that_training_writes() -> None:
-    assert (reading.RECIPE, reading.CARD) == (running.RECIPE, card.CARD)
-    divided = (checkpoints.shards.INDEX, checkpoints.shards.PREVIOUS_INDEX)
-    assert reading.MODEL == checkpoints.MODEL
-    assert (checkpoints.CHECKPOINT, checkpoints.PREVIOUS, *divided) == reading.CHECKPOINTS
 
 
 def test_a_finished_run(tmp_path: Path) -> None:

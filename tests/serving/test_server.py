@@ -17,7 +17,7 @@ from harken.serving.limits import hosts_of
 from harken.serving.registry import Registry
 from harken.serving.settings import ServerSettings
 from harken.serving.transport import JoinedWrites
-from harken.training.checkpoints import load_tensors, save_tensors
+from harken.training.weights import load_tensors, save_tensors
 
 from .conftest import CapitalEngine, listening
 

@@ -14,7 +14,7 @@ import harken
 from harken.cli.app import app
 from harken.errors import UserError
 from harken.tasks.averaging import average_models
-from harken.training.checkpoints import load_tensors, save_tensors
+from harken.training.weights import load_tensors, save_tensors
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tasks" / "translate"))
 from test_translator import ENGLISH, write_model

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harken.training.convergence import not_converged
+from harken.training.log import not_converged
 
 
 def curve(*points: tuple[int, float]) -> list[dict[str, Any]]:

@@ -15,7 +15,8 @@ from torch import Tensor
 from harken.errors import UserError
 from harken.training import loop
 from harken.training.average import EVERY
-from harken.training.checkpoints import MODEL, load_checkpoint
+from harken.training.checkpoints import load_checkpoint
+from harken.training.folder import MODEL
 from harken.training.log import read_metrics
 from harken.training.monitor import NAN_PATIENCE
 

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from harken.errors import Interrupted, UserError
-from harken.training import loop
-from harken.training.checkpoints import MODEL, CheckpointWriter, checkpoint, load_checkpoint
+from harken.training import checkpoints, loop
+from harken.training.checkpoints import CheckpointWriter, load_checkpoint
+from harken.training.folder import MODEL
 from harken.training.log import read_metrics
 
 CLOCKED = {
@@ -191,14 +192,14 @@ def test_a_last_checkpoint_that_fails_in_the_background_is_told(
     stopped: bool, trainer: Callable, table: Any, watcher: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After Ctrl-C and at the end."""
-    last, save = 5 if stopped else 17, checkpoint.save_checkpoint
+    last, save = 5 if stopped else 17, checkpoints.save_checkpoint
 
     def fails_at_last(*arguments: Any) -> None:
         if arguments[2].step == last:
             raise UserError("the disk is full")
         save(*arguments)
 
-    monkeypatch.setattr(checkpoint, "save_checkpoint", fails_at_last)
+    monkeypatch.setattr(checkpoints, "save_checkpoint", fails_at_last)
     monkeypatch.setattr(loop, "CheckpointWriter", lambda *_, **options: CheckpointWriter(in_background=True))
     stop = watcher(5, (lambda: os.kill(os.getpid(), signal.SIGINT)) if stopped else None)
     with pytest.raises(UserError, match="the disk is full"):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.training.schedules import factor
+from harken.training.optimizers import factor
 
 SCHEDULES = ["inverse_sqrt", "cosine", "linear", "plateau", "constant"]
 

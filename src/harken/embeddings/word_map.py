@@ -102,8 +102,6 @@ def _nearest(vectors: WordVectors, shown: list[str], points: NDArray[np.float32]
             count = min(NEAR, len(row) - (number is not None))
             best: list[int] = np.argpartition(-row, count - 1)[:count].tolist() if count else []
             neighbours.append(
-                sorted(
-                    ((vectors.words[index], float(row[index])) for index in best), key=lambda pair: -pair[1]
-                )
+                sorted(((vectors.words[index], float(row[index])) for index in best), key=lambda pair: -pair[1])
             )
     return neighbours

@@ -19,8 +19,7 @@ from harken.plan import resolve
 from harken.recipe import Recipe
 from harken.tasks.job import Prepared
 from harken.tasks.registry import job_of
-from harken.training.checkpoints.progress import CHECKPOINT, PREVIOUS
-from harken.training.folder import RECIPE
+from harken.training.folder import CHECKPOINT, PREVIOUS, RECIPE
 from harken.training.loop import Trainer
 
 Files = dict[str, bytes]

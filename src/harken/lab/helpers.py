@@ -4,7 +4,7 @@
     adding      two of many numbers are marked; what is their sum? (the same)
     echo        repeat, at every step, the symbol of some steps ago
 
-Training is AdamW with clipped gradients and the "linear" schedule of `harken.training.schedules`, so that a network is
+Training is AdamW with clipped gradients and the "linear" schedule of `harken.training.optimizers`, so that a network is
 trained as by a recipe, without what a long run needs (validation, checkpoints, averages, processes).
 
 >>> values, answers = recall(2, 3, 8, torch.Generator().manual_seed(1))
@@ -31,8 +31,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from harken.training.optimizers import clip_by_global_norm
-from harken.training.schedules import factor
+from harken.training.optimizers import clip_by_global_norm, factor
 
 
 def recall(rows: int, delay: int, symbols: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -26,8 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from harken.errors import UserError
 from harken.paths import paths_in
 from harken.recipe.errors import explain
-from harken.recipe.files import apply, describe, parse, read_text, recipe_names, recipe_text
-from harken.recipe.limits import check_limits
+from harken.recipe.files import apply, check_limits, describe, parse, read_text, recipe_names, recipe_text
 from harken.recipe.paths import require_paths, resolve_paths
 from harken.registry import recipe_class
 from harken.training.config import TrainConfig

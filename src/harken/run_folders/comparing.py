@@ -17,7 +17,8 @@ from harken.files import atomic_write
 from harken.metrics import Comparison, compare_systems
 from harken.run_folders.curves import short_names
 from harken.run_folders.reading import Run, number
-from harken.training.checkpoints import DIGEST, MODEL
+from harken.training.folder import MODEL
+from harken.training.weights import DIGEST
 
 OUTPUTS = "outputs"  # folder in a run folder
 NOT_SET = "-"

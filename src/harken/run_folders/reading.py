@@ -18,15 +18,9 @@ from statistics import median
 from typing import Any
 
 from harken.errors import UserError
-from harken.training.folder import LOCK
+from harken.training.folder import CARD, CHECKPOINTS, LOCK, MODEL, RECIPE
 from harken.training.log import METRICS, read_metrics
 
-# As `harken.run`, `harken.card` and `harken.training.checkpoints` call them; these import torch, which takes seconds.
-RECIPE, CARD, MODEL = "recipe.toml", "card.md", "model.safetensors"
-CHECKPOINTS = (  # whole, or divided by FSDP
-    *("checkpoint.safetensors", "checkpoint.previous.safetensors"),
-    *("checkpoint.index.json", "checkpoint.previous.index.json"),
-)
 DEPTH = 4  # folders below the one that is searched
 LARGEST = 10_000_000  # bytes of a recipe
 RECENT = 20  # training entries that the speed is taken from

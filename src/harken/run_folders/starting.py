@@ -20,10 +20,10 @@ from harken.recipe import Recipe, load_recipe, require_paths
 from harken.tasks.data_record import DATA, UNCHECKED, Change, ChangedDataError, DataRecord
 from harken.tasks.job import Job
 from harken.tasks.pretrained_embeddings import FILE as PRETRAINED
-from harken.training.checkpoints import CHECKPOINT, MODEL, PREVIOUS, has_checkpoint, remove_shards
+from harken.training.checkpoints import has_checkpoint, remove_shards
 from harken.training.device import AUTO_KEYS
 from harken.training.diagnosis import KEPT
-from harken.training.folder import CARD, LOCK, RECIPE, Request, is_empty_dir
+from harken.training.folder import CARD, CHECKPOINT, LOCK, MODEL, PREVIOUS, RECIPE, Request, is_empty_dir
 from harken.training.log import METRICS
 from harken.training.planning.fitting import FITTED
 from harken.training.reporting import FOLDER as TENSORBOARD

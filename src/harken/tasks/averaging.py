@@ -20,7 +20,8 @@ from harken.errors import UserError
 from harken.files import atomic_folder, atomic_write, expand_user
 from harken.recipe import load_recipe
 from harken.tasks.registry import job_of
-from harken.training.checkpoints import MODEL, load_tensors, save_tensors
+from harken.training.folder import MODEL
+from harken.training.weights import load_tensors, save_tensors
 
 UNRELATED = 0.5  # mean cosine of weight matrices below which models hardly descend from one run
 

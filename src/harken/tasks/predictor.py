@@ -25,8 +25,9 @@ from torch import nn
 
 from harken.errors import UserError
 from harken.tasks.sequence_task import length_batches
-from harken.training.checkpoints import MODEL, load_weights, without_initialization
 from harken.training.device import choose_device
+from harken.training.folder import MODEL
+from harken.training.weights import load_weights, without_initialization
 
 BATCH_TOKENS = 16384  # that are read at once outside training
 R = TypeVar("R", bound=Any)  # the job's recipe

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from harken.training.checkpoints import state_of
+from harken.training.weights import state_of
 
 EVERY = 4  # steps between updates: a pass over all weights each step would cost more than it gives
 

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 
 from harken.files import atomic_write
 from harken.training.average import local_part
-from harken.training.checkpoints import save_tensors
 from harken.training.task import Indices
+from harken.training.weights import save_tensors
 
 KEPT = "nonfinite-step-*"  # files of `keep_batch`
 

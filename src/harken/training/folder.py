@@ -23,9 +23,35 @@ from filelock import FileLock, Timeout
 
 from harken.errors import UserError
 from harken.files import expand_user, remove_temporaries
-from harken.training.launched import is_follower, is_restarted
 
-LOCK, RECIPE, CARD = ".lock", "recipe.toml", "card.md"
+VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def is_launched() -> bool:
+    """Whether this process is a rank of a torchrun job."""
+    return all(name in os.environ for name in VARIABLES)
+
+
+def is_follower() -> bool:
+    """Whether it is a rank other than 0, which leaves files and decisions to rank 0."""
+    return is_launched() and os.environ["RANK"] != "0"
+
+
+def is_restarted() -> bool:
+    """Whether torchrun started the job again after a failure (`--max-restarts`)."""
+    return is_launched() and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+
+
+def launcher() -> list[str]:
+    """The beginning of the command that starts the ranks of this machine; empty where torchrun started none."""
+    local = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    return ["torchrun", "--nproc-per-node", local, "-m", "harken"] if is_launched() else []
+
+
+LOCK, RECIPE, MODEL, CARD = ".lock", "recipe.toml", "model.safetensors", "card.md"
+CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
+INDEX, PREVIOUS_INDEX = "checkpoint.index.json", "checkpoint.previous.index.json"  # of checkpoints divided by FSDP
+CHECKPOINTS = (CHECKPOINT, PREVIOUS, INDEX, PREVIOUS_INDEX)
 
 
 class Request(NamedTuple):

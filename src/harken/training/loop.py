@@ -21,19 +21,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from harken.errors import Interrupted, MachineError, UserError
-from harken.training.checkpoints import MODEL, CheckpointWriter, Progress, load_checkpoint, save_tensors
+from harken.training.checkpoints import CheckpointWriter, Progress, load_checkpoint
 from harken.training.config import TrainConfig
 from harken.training.device import peak_flops
 from harken.training.display import Display, Silence
+from harken.training.folder import MODEL
 from harken.training.log import MetricsLog
 from harken.training.monitor import UpdateMonitor
+from harken.training.optimizers import factor
 from harken.training.prefetch import Prefetcher, prefetcher_for
 from harken.training.reporting import Callback, Reporter
-from harken.training.schedules import factor
 from harken.training.stopping import Budget, StopSignals
 from harken.training.strategies import Strategy, choose_strategy
 from harken.training.strategies.base import is_out_of_memory
 from harken.training.task import Indices, Task, Work
+from harken.training.weights import save_tensors
 
 if TYPE_CHECKING:
     from harken.training.strategies.group import Group

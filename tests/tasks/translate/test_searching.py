@@ -17,7 +17,7 @@ from harken.recipe import load_recipe
 from harken.tasks.translate.glossary import Term, joining_tokens, matches, read_glossary
 from harken.tasks.translate.searching import search, utilities
 from harken.tasks.translate.translator import Translator
-from harken.training.checkpoints import save_tensors
+from harken.training.weights import save_tensors
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_translator import ENGLISH, FRENCH, write_model

@@ -14,7 +14,7 @@ from harken.tasks.registry import job_of
 from harken.training.planning import measuring
 from harken.training.planning.measuring import measure_speed
 from harken.training.strategies import StepResult
-from harken.training.strategies.single import Single
+from harken.training.strategies.base import Single
 
 SMALL = ["data.size=200", "model.embedding=8", "model.width=8", "train.batch_tokens=300", "train.precision=float32"]
 

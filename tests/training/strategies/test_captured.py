@@ -15,7 +15,7 @@ from harken.data.io.token_rows import ParallelBatch
 from harken.training.config import TrainConfig
 from harken.training.optimizers import build_optimizer, use_device_rate
 from harken.training.strategies import distributed
-from harken.training.strategies.base import StepResult
+from harken.training.strategies.base import Single, StepResult
 from harken.training.strategies.captured import (
     Captured,
     CapturedReplicas,
@@ -26,7 +26,6 @@ from harken.training.strategies.captured import (
 )
 from harken.training.strategies.distributed import Replicated
 from harken.training.strategies.group import Group
-from harken.training.strategies.single import Single
 
 
 class Batch(NamedTuple):

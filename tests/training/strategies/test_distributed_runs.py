@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from harken.errors import MachineError, UserError
-from harken.training.checkpoints import MODEL, load_checkpoint
+from harken.training.checkpoints import load_checkpoint
 from harken.training.config import TrainConfig
+from harken.training.folder import MODEL
 from harken.training.log import read_metrics
 from harken.training.loop import Trainer
 from harken.training.strategies import distributed as module

@@ -164,7 +164,7 @@ def digest_of_input(file: Path) -> dict[str, Any]:
 
 def digest_of_models(folders: Sequence[Path]) -> str:
     """A SHA-256 of weights, recipes and tokenizers."""
-    from harken.training.checkpoints import MODEL
+    from harken.training.folder import MODEL
 
     digest = hashlib.sha256()
     for folder in folders:

@@ -19,8 +19,7 @@ from harken.cli.training.new import (
     refuse_column_options,
 )
 from harken.errors import Interrupted
-from harken.training.folder import request
-from harken.training.launched import is_follower, launcher
+from harken.training.folder import is_follower, launcher, request
 
 
 @examples(

@@ -24,8 +24,7 @@ from harken.errors import UserError
 from harken.files import expand_user
 from harken.recipe.infer.files import infer_file
 from harken.recipe.infer.folders import infer_folder
-from harken.recipe.infer.inferred import MINUTES, Inferred
-from harken.recipe.infer.saving import is_data, write_recipe
+from harken.recipe.infer.inferred import MINUTES, Inferred, is_data, write_recipe
 from harken.registry import JOBS
 
 __all__ = ["MINUTES", "Inferred", "infer", "is_data", "recipe_file", "write_recipe"]

@@ -32,8 +32,8 @@ from harken.data.tokenizers.base import Tokenizer
 from harken.metrics.edits import edits
 from harken.nn.masks import length_mask
 from harken.nn.recurrent.layers import LSTM
-from harken.training.checkpoints import load_weights, save_tensors
-from harken.training.schedules import factor
+from harken.training.optimizers import factor
+from harken.training.weights import load_weights, save_tensors
 
 if TYPE_CHECKING:
     from harken.tasks.handwriting.penman import Penman

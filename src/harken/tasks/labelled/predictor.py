@@ -27,7 +27,7 @@ from harken.tasks.context import COPY, Context, open_context
 from harken.tasks.labelled.reading import Rows, as_rows, by_word, in_context, require_kind, stored_channels
 from harken.tasks.labelled.recipe import LabelledRecipe
 from harken.tasks.predictor import Predictor
-from harken.training.checkpoints import MODEL
+from harken.training.folder import MODEL
 
 TOKENIZER = TokenizerArtifact()
 R = TypeVar("R", bound=LabelledRecipe)

@@ -26,9 +26,8 @@ from harken.errors import UserError
 from harken.files import atomic_write
 from harken.models.config import TransformerConfig
 from harken.tasks.translate.recipe import TranslateRecipe
-from harken.training.checkpoints import MODEL
 from harken.training.config import TrainConfig
-from harken.training.folder import LOCK, RunLock
+from harken.training.folder import LOCK, MODEL, RunLock
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator

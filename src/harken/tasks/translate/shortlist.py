@@ -32,7 +32,7 @@ from harken.errors import UserError
 from harken.metrics.ibm import learn_table
 from harken.tasks.artifacts import ObjectArtifact
 from harken.tasks.translate.sources import encode_pairs
-from harken.training.checkpoints import load_tensors, save_tensors
+from harken.training.weights import load_tensors, save_tensors
 
 if TYPE_CHECKING:
     from harken.data.io.token_rows import ParallelIds

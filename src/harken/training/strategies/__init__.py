@@ -37,7 +37,7 @@ def choose_strategy(
         from harken.training.strategies.forked import Forked
 
         return Forked(task, config, prefetcher=prefetcher)
+    from harken.training.strategies.base import Single
     from harken.training.strategies.captured import Captured, is_supported
-    from harken.training.strategies.single import Single
 
     return (Captured if is_supported(task, config) else Single)(task, config, prefetcher=prefetcher)

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from harken.errors import UserError
 from harken.training.average import Average, local_part
-from harken.training.checkpoints import CheckpointWriter, Progress, state_of, with_current_names
+from harken.training.checkpoints import CheckpointWriter, Progress
 from harken.training.config import TrainConfig
 from harken.training.diagnosis import first_nonfinite, infinite_gradients, nonfinite_loss
 from harken.training.optimizers import build_optimizer, clip_by_global_norm, optimizer_tensors, restore_optimizer
@@ -36,6 +36,7 @@ from harken.training.task import (
     move_carried,
     restore_carried,
 )
+from harken.training.weights import state_of, with_current_names
 
 T = TypeVar("T")
 
@@ -320,3 +321,15 @@ def seed_step(seed: int, step: int, rank: int) -> None:
     torch.default_generator.manual_seed(number)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(number)
+
+
+class Single(Strategy):
+    """See `harken.training.strategies.base.Strategy`."""
+
+    def backward(self, step: int, batches: list[Indices], num_tokens: int) -> float:
+        """The batches as `Task.share` orders them for one process."""
+        return self.share_gradients(0, step, [self.task.share(indices, 1)[0] for indices in batches], num_tokens)
+
+    def validate(self) -> dict[str, float]:
+        """All of the validation data."""
+        return self.task.score([self.validate_share(0)])

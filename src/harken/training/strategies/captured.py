@@ -34,9 +34,8 @@ from harken.kernels.cuda_graphs import GraphCache, capture, run_on
 from harken.training.config import TrainConfig
 from harken.training.optimizers import use_device_rate
 from harken.training.prefetch import map_batch
-from harken.training.strategies.base import StepResult, Strategy, seed_step
+from harken.training.strategies.base import Single, StepResult, Strategy, seed_step
 from harken.training.strategies.distributed import Replicated
-from harken.training.strategies.single import Single
 from harken.training.task import Indices, Task, to_device
 
 MEMORY_SHARE = 0.1  # of the GPU's memory for the gradients of all graphs

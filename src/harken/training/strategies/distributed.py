@@ -20,12 +20,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from harken.training.checkpoints import state_of
 from harken.training.config import TrainConfig
 from harken.training.prefetch import Prefetcher
 from harken.training.strategies.base import Strategy
 from harken.training.strategies.group import Group, broadcast_tensors
 from harken.training.task import Indices, Task, carried_by, copy_carried
+from harken.training.weights import state_of
 
 T = TypeVar("T")
 BUCKET = 25 * 2**20  # bytes

@@ -6,16 +6,12 @@ worker its share of the batch over a pipe, all compute gradients at once, each w
 and the parent adds them up in the order of the workers. The order of the sum is fixed, so a run with the same number of
 workers is repeatable to the bit. A parameter that no worker used has no gradient, whatever their number.
 
-Workers are forked and thus inherit task, data and model; they exit when the pipe to the parent closes.
+Workers are forked and thus inherit task, data and model (`harken.worker_pool`).
 """
 
 from __future__ import annotations
 
-import json
 import mmap
-import os
-import signal
-import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,19 +20,13 @@ import torch
 from torch import Tensor
 
 from harken.errors import MachineError
-from harken.training.checkpoints import state_of
 from harken.training.prefetch import Prefetcher
 from harken.training.strategies.base import Strategy, is_out_of_memory
 from harken.training.task import Indices, carried_by
+from harken.training.weights import state_of
+from harken.worker_pool import WorkerPool
 
-DIED = (
-    "a training worker was killed, usually because the machine ran out of memory; lower train.batch_tokens or "
-    "train.workers and continue with resume=True"
-)
-OUT_OF_MEMORY = (
-    "a training worker ran out of memory; lower train.batch_tokens or train.workers and continue with resume=True"
-)
-POLL = 1.0  # seconds between checks that a worker is alive while its answer is awaited
+REMEDY = "lower train.batch_tokens or train.workers and continue with resume=True"
 
 
 def shared_like(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -57,39 +47,27 @@ class Forked(Strategy):
         """Move the parameters to shared memory and fork `train.workers` - 1 processes."""
         self.world_size = self.config.workers or 1
         self.parameters = [parameter for parameter in self.task.model.parameters() if parameter.requires_grad]
-        self.pipes: list[Any] = []
-        self.gradients: list[list[Tensor]] = []  # of each worker but the parent
-        self.used: list[Tensor] = []  # which parameters each of these workers has a gradient for
-        self.buffers: list[Tensor] = []  # the parent's, for validation in all workers
-        self.processes: list[Any] = []
         self.prefetchers: list[Prefetcher] = []  # of each worker but the parent
+        self.workers: WorkerPool | None = None
         super().place()
-        self._fork()
-
-    def _fork(self) -> None:
-        import multiprocessing
-        import warnings
-
         for parameter, shared in zip(self.parameters, shared_like(self.parameters), strict=True):
             shared.copy_(parameter.data)
             parameter.data = shared
         carried = carried_by(self.task)
         for name, shared in zip(list(carried), shared_like(list(carried.values())), strict=True):
             carried[name] = shared.copy_(carried[name])
-        self.buffers = shared_like(self._own_buffers())
-        self.prefetchers = [self.prefetcher.for_worker(worker) for worker in range(1, self.world_size)]
-        context = multiprocessing.get_context("fork")
-        for worker in range(1, self.world_size):
-            here, there = context.Pipe()
-            self.gradients.append(shared_like(self.parameters))
-            self.used.extend(shared_like([torch.zeros(len(self.parameters), dtype=torch.uint8)]))
-            process = context.Process(target=self._serve, args=(worker, there, [*self.pipes, here]), daemon=True)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)
-                process.start()
-            there.close()
-            self.pipes.append(here)
-            self.processes.append(process)
+        others = range(1, self.world_size)
+        self.gradients = [shared_like(self.parameters) for _ in others]
+        used = torch.zeros(len(self.parameters), dtype=torch.uint8)  # which parameters a worker has a gradient for
+        self.used = [shared_like([used])[0] for _ in others]
+        self.buffers = shared_like(self._own_buffers())  # the parent's, for validation in all workers
+        self.prefetchers = [self.prefetcher.for_worker(worker) for worker in others]
+        self.workers = WorkerPool(self._compute, len(others), "a training worker", REMEDY)
+
+    @property
+    def processes(self) -> list[Any]:
+        """The workers."""
+        return self.workers.processes if self.workers else []
 
     def _own_buffers(self) -> list[Tensor]:
         return [value for value in state_of(self.task.model).values() if not isinstance(value, torch.nn.Parameter)]
@@ -98,12 +76,12 @@ class Forked(Strategy):
         """Every worker computes its share; the parent adds the gradients up in the order of the workers."""
         shares = [self.task.share(examples, self.world_size) for examples in batches]
         ahead = self.prefetcher.ahead
-        for worker, pipe in enumerate(self.pipes, start=1):
+        for worker in range(1, self.world_size):
             own, next_ones = ([share[worker] for share in part] for part in (shares, ahead))
-            self._send(pipe, _pack(step, num_tokens, own, next_ones))
+            self._pool.send(worker - 1, (worker, step, num_tokens, own, next_ones))
         loss = self.share_gradients(0, step, [share[0] for share in shares], num_tokens)
         for worker, (gradients, used) in enumerate(zip(self.gradients, self.used, strict=True)):
-            own_loss, pieces = self._receive(worker)
+            own_loss, pieces = self._pool.receive(worker)
             loss, self.pieces = loss + own_loss, max(self.pieces, pieces)
             for parameter, gradient, present in zip(self.parameters, gradients, used.tolist(), strict=True):
                 if not present:
@@ -116,95 +94,55 @@ class Forked(Strategy):
 
     def validate(self) -> dict[str, float]:
         """Share the validation data out and put the results together."""
-        for shared, own in zip(self.buffers, self._own_buffers() if self.buffers else [], strict=True):
+        for shared, own in zip(self.buffers, self._own_buffers(), strict=True):
             shared.copy_(own)
-        for pipe in self.pipes:
-            self._send(pipe, b"validate")
-        results = [self.validate_share(0)]
-        results += [self._receive(worker) for worker in range(len(self.pipes))]
+        others = range(1, self.world_size)
+        for worker in others:
+            self._pool.send(worker - 1, (worker,))
+        results = [self.validate_share(0), *(self._pool.receive(worker - 1) for worker in others)]
         return self.task.score(results)
 
     def close(self) -> None:
         """Stop the workers."""
-        for pipe in self.pipes:
-            pipe.close()
-        for process in self.processes:
-            process.join(timeout=5)
-            if process.is_alive():
-                process.kill()
-                process.join()
+        if self.workers is not None:
+            self.workers.close()
         for prefetcher in self.prefetchers:
             prefetcher.close()
-        self.pipes, self.processes, self.prefetchers = [], [], []
+        self.workers, self.prefetchers = None, []
 
-    def _send(self, pipe: Any, message: bytes) -> None:
-        try:
-            pipe.send_bytes(message)
-        except OSError:
-            raise MachineError(DIED) from None
+    @property
+    def _pool(self) -> WorkerPool:
+        assert self.workers is not None, "the strategy was closed"
+        return self.workers
 
-    def _receive(self, worker: int) -> Any:
-        pipe, process = self.pipes[worker], self.processes[worker]
-        try:
-            while not pipe.poll(POLL):
-                if not process.is_alive() and not pipe.poll(0):
-                    raise MachineError(DIED)
-            answer = json.loads(pipe.recv_bytes())
-        except (EOFError, OSError):
-            raise MachineError(DIED) from None
-        if isinstance(answer, dict) and "out of memory" in answer:
-            raise MachineError(OUT_OF_MEMORY)
-        if isinstance(answer, dict) and "failed" in answer:
-            raise RuntimeError(f"a training worker failed:\n{answer['failed']}")
-        return answer
+    def _compute(self, item: tuple[Any, ...]) -> Any:
+        """In a worker: its part of a validation, or the gradients of its shares.
 
-    def _serve(self, worker: int, pipe: Any, parents: list[Any]) -> None:
-        """A worker's life: wait for a share, compute, answer; end when the parent goes."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the parent decides what they mean
-            signal.signal(number, signal.SIG_IGN)
-        for other in parents:  # else the pipes of a dead parent would stay open here
-            other.close()
+        Raises:
+            MachineError: out of memory.
+        """
+        worker, *update = item
         torch.set_num_threads(self.config.threads or 1)
         self.prefetcher = self.prefetchers[worker - 1]
-        own, used = self.gradients[worker - 1], self.used[worker - 1]
-        while True:
-            try:
-                message = pipe.recv_bytes()
-            except (EOFError, OSError):
-                os._exit(0)
-            try:
-                if message == b"validate":
-                    for own_buffer, shared in zip(self._own_buffers(), self.buffers, strict=True):
-                        own_buffer.copy_(shared)
-                    answer: Any = self.validate_share(worker)
-                else:
-                    step, num_tokens, shares, ahead = _unpack(message)
-                    self.prefetcher.announce(ahead)
-                    answer = [self.share_gradients(worker, step, shares, num_tokens), self.pieces]
-                    used.copy_(torch.tensor([parameter.grad is not None for parameter in self.parameters]))
-                    for parameter, gradient in zip(self.parameters, own, strict=True):
-                        if parameter.grad is not None:
-                            gradient.copy_(parameter.grad)
-            except Exception as problem:
-                out = is_out_of_memory(problem)
-                answer = {"out of memory": True} if out else {"failed": traceback.format_exc()}
-            try:
-                pipe.send_bytes(json.dumps(answer).encode())
-            except OSError:  # the parent has exited
-                os._exit(0)
+        try:
+            return self._share_update(worker, *update) if update else self._share_validation(worker)
+        except Exception as problem:
+            if is_out_of_memory(problem):
+                raise MachineError(f"a training worker ran out of memory; {REMEDY}") from problem
+            raise
 
+    def _share_validation(self, worker: int) -> Any:
+        for own, shared in zip(self._own_buffers(), self.buffers, strict=True):
+            own.copy_(shared)
+        return self.validate_share(worker)
 
-def _pack(step: int, num_tokens: int, shares: list[Indices], ahead: list[Indices]) -> bytes:
-    """A message to a worker: its shares of this update, and of the batches after it."""
-    parts = [*shares, *ahead]
-    head = np.array([step, num_tokens, len(shares), len(parts), *map(len, parts)], dtype=np.int64)
-    return head.tobytes() + b"".join(np.ascontiguousarray(part, dtype=np.int64).tobytes() for part in parts)
-
-
-def _unpack(message: bytes) -> tuple[int, int, list[Indices], list[Indices]]:
-    numbers = np.frombuffer(message, dtype=np.int64).copy()  # torch warns of arrays that it may not write to
-    step, num_tokens, now, count = (int(number) for number in numbers[:4])
-    ends = 4 + count + np.cumsum(numbers[4 : 4 + count])
-    starts = np.concatenate(([4 + count], ends[:-1]))
-    parts = [numbers[a:b] for a, b in zip(starts, ends, strict=True)]
-    return step, num_tokens, parts[:now], parts[now:]
+    def _share_update(
+        self, worker: int, step: int, num_tokens: int, shares: list[Indices], ahead: list[Indices]
+    ) -> tuple[float, int]:
+        self.prefetcher.announce(ahead)
+        loss = self.share_gradients(worker, step, shares, num_tokens)
+        self.used[worker - 1].copy_(torch.tensor([parameter.grad is not None for parameter in self.parameters]))
+        for parameter, gradient in zip(self.parameters, self.gradients[worker - 1], strict=True):
+            if parameter.grad is not None:
+                gradient.copy_(parameter.grad)
+        return loss, self.pieces

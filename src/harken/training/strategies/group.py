@@ -25,7 +25,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from harken.errors import MachineError, UserError, printable
-from harken.training.launched import is_launched
+from harken.training.folder import is_launched
 
 T = TypeVar("T")
 BEAT = 1.0  # seconds between two signs of life

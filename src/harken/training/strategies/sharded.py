@@ -31,13 +31,14 @@ from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forwar
 from torch.distributed.tensor import DTensor
 
 from harken.training.average import local_part
-from harken.training.checkpoints import CheckpointWriter, Progress, save_shard, shard_of, state_of
+from harken.training.checkpoints import CheckpointWriter, Progress, save_shard, shard_of
 from harken.training.diagnosis import first_nonfinite, infinite_gradients, nonfinite_loss
 from harken.training.optimizers import optimizer_tensors
 from harken.training.strategies.base import is_out_of_memory, seed_step
 from harken.training.strategies.distributed import Distributed
 from harken.training.strategies.group import broadcast_tensors
 from harken.training.task import Indices, copy_carried, move_carried, restore_carried
+from harken.training.weights import state_of
 
 PIECES = "pieces"  # what ranks that are started again remember: in how many parts shares are computed
 

@@ -9,7 +9,7 @@ from torch import nn
 from harken.errors import UserError
 from harken.models.build import build_encoder
 from harken.models.recurrent.config import RecurrentEncoderConfig
-from harken.training.checkpoints import load_weights, save_tensors, state_of, with_current_names
+from harken.training.weights import load_weights, save_tensors, state_of, with_current_names
 
 
 def encoder() -> nn.Module:

@@ -12,18 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.errors import UserError
-from harken.training.checkpoints import (
-    CHECKPOINT,
-    PREVIOUS,
-    CheckpointWriter,
-    Progress,
-    load_checkpoint,
-    load_tensors,
-    load_weights,
-    save_checkpoint,
-    save_tensors,
-    state_of,
-)
+from harken.training.checkpoints import CheckpointWriter, Progress, load_checkpoint, save_checkpoint
+from harken.training.folder import CHECKPOINT, PREVIOUS
+from harken.training.weights import load_tensors, load_weights, save_tensors, state_of
 
 finite = st.floats(allow_nan=False)
 
@@ -120,7 +111,7 @@ def test_a_checkpoint_in_the_background_is_that_of_the_call(tmp_path: Path, monk
         written.append(arguments[2].step)
         save_checkpoint(*arguments)
 
-    monkeypatch.setattr("harken.training.checkpoints.checkpoint.save_checkpoint", slow)
+    monkeypatch.setattr("harken.training.checkpoints.save_checkpoint", slow)
     weights, progress = {"w": torch.zeros(3)}, Progress(step=1, dead={"w": 1})
     writer = CheckpointWriter(in_background=True)
     writer.write(tmp_path, weights, progress, {"seed": 1})
@@ -141,7 +132,7 @@ def test_a_failure_in_the_background_is_raised_later(tmp_path: Path, monkeypatch
         raise UserError("the disk is full")
 
     writer = CheckpointWriter(in_background=True)
-    monkeypatch.setattr("harken.training.checkpoints.checkpoint.save_checkpoint", full)
+    monkeypatch.setattr("harken.training.checkpoints.save_checkpoint", full)
     writer.write(tmp_path, {}, Progress(), {})
     with pytest.raises(UserError, match="the disk is full"):
         writer.write(tmp_path, {}, Progress(), {})
@@ -161,7 +152,7 @@ def test_the_next_checkpoint_is_written_after_one_that_failed(tmp_path: Path, mo
 
     writer = CheckpointWriter(in_background=True)
     with monkeypatch.context() as patch:
-        patch.setattr("harken.training.checkpoints.checkpoint.save_checkpoint", full)
+        patch.setattr("harken.training.checkpoints.save_checkpoint", full)
         writer.write(tmp_path, {}, Progress(step=1), {})
         assert writer.pending is not None
         wait([writer.pending])
@@ -173,7 +164,7 @@ def test_the_next_checkpoint_is_written_after_one_that_failed(tmp_path: Path, mo
 
 def test_a_checkpoint_that_is_being_written_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go = threading.Event()
-    monkeypatch.setattr("harken.training.checkpoints.checkpoint.save_checkpoint", lambda *_: go.wait(10))
+    monkeypatch.setattr("harken.training.checkpoints.save_checkpoint", lambda *_: go.wait(10))
     writer = CheckpointWriter(in_background=True)
     writer.write(tmp_path, {}, Progress(), {})
     writer.check()
