@@ -17,7 +17,7 @@ RUNS = {"plan", "run_folders", "run", "train_module", "checking", "card"}  # fro
 ALLOWED = {
     "nn": {"kernels", "registry"},
     "kernels": set[str](),
-    "models": {"nn", "kernels", "registry"},
+    "models": {"nn", "kernels", "registry", "data"},  # data: the ids of special tokens
     "data": set[str](),
     "search": {"data", "kernels"},
     "metrics": {"data"},

@@ -18,11 +18,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from harken.data.tokenizers.tokens import PAD
 from harken.errors import UserError
 from harken.nn.positions.absolute import LearnedPositions
 
 CAPACITY = 64  # tokens that a state has room for at first; caches double where more are written
-PAD = 0  # the padding id of harken.data.tokenizers.tokens; models do not import data
 
 
 def token_embedding(size: int, width: int) -> nn.Embedding:

@@ -15,6 +15,7 @@ from harken.models.convolutional.config import (
     ConvolutionalBlocksConfig,
     ConvolutionalDecoderConfig,
     ConvolutionalStackConfig,
+    refuse_even_kernel,
 )
 from harken.models.recurrent.config import (
     RecurrentDecoderConfig,
@@ -55,20 +56,25 @@ class EncoderDecoderTable(TiedTable):
         return self
 
 
-class TransformerConfig(EncoderDecoderTable, TransformerMixerConfig):
-    """Transformer encoder-decoder (Vaswani et al., 2017)."""
+class SidedTable(EncoderDecoderTable):
+    """`[model]` whose two sides may have different depths."""
 
-    architecture: Literal["transformer"] = "transformer"
     encoder_layers: int | None = Field(None, ge=1, description="blocks in the encoder; default: `layers`")
     decoder_layers: int | None = Field(None, ge=1, description="blocks in the decoder; default: `layers`")
 
     @property
     def encoder_depth(self) -> int:
-        return self.encoder_layers or self.layers
+        return self.encoder_layers or self.layers  # type: ignore[attr-defined]
 
     @property
     def decoder_depth(self) -> int:
-        return self.decoder_layers or self.layers
+        return self.decoder_layers or self.layers  # type: ignore[attr-defined]
+
+
+class TransformerConfig(SidedTable, TransformerMixerConfig):
+    """Transformer encoder-decoder (Vaswani et al., 2017)."""
+
+    architecture: Literal["transformer"] = "transformer"
 
 
 class RecurrentConfig(EncoderDecoderTable, RecurrentStackConfig):
@@ -85,27 +91,14 @@ class RecurrentConfig(EncoderDecoderTable, RecurrentStackConfig):
         return self
 
 
-class ConvolutionalConfig(EncoderDecoderTable, ConvolutionalStackConfig):
+class ConvolutionalConfig(SidedTable, ConvolutionalStackConfig):
     """Convolutional encoder-decoder: ConvS2S or ByteNet."""
 
     architecture: Literal["convolutional"] = "convolutional"
-    encoder_layers: int | None = Field(None, ge=1, description="blocks in the encoder; default: `layers`")
-    decoder_layers: int | None = Field(None, ge=1, description="blocks in the decoder; default: `layers`")
-
-    @property
-    def encoder_depth(self) -> int:
-        return self.encoder_layers or self.layers
-
-    @property
-    def decoder_depth(self) -> int:
-        return self.decoder_layers or self.layers
 
     @model_validator(mode="after")
     def _kernel_has_a_centre(self) -> ConvolutionalConfig:
-        if self.kernel % 2 == 0:
-            raise ValueError(
-                f"model.kernel {self.kernel} is even; the encoder's is centred on a word, so choose {self.kernel + 1}"
-            )
+        refuse_even_kernel(self.kernel)
         return self
 
 
@@ -180,10 +173,7 @@ class ConvolutionalEncoderConfig(ConvolutionalBlocksConfig):
 
     @model_validator(mode="after")
     def _kernel_has_a_centre(self) -> ConvolutionalEncoderConfig:
-        if self.kernel % 2 == 0:
-            raise ValueError(
-                f"model.kernel {self.kernel} is even; the encoder's is centred on a word, so choose {self.kernel + 1}"
-            )
+        refuse_even_kernel(self.kernel)
         return self
 
 

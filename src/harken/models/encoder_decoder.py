@@ -23,8 +23,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from harken.data.tokenizers.tokens import PAD
 from harken.kernels.decoding.description import Recurrent, Transformer, Undescribed
-from harken.models.base import CAPACITY, PAD, Decoder, DecoderState, Encoder, Memory, token_embedding
+from harken.models.base import CAPACITY, Decoder, DecoderState, Encoder, Memory, token_embedding
 from harken.nn.loss import linear_cross_entropy
 from harken.nn.transformer.experts import Balance
 

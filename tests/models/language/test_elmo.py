@@ -28,7 +28,7 @@ def network(known: Vocabulary, spelling: str = "convolutional") -> ElmoNetwork:
 
 @pytest.mark.parametrize("spelling", ["convolutional", "lstm"])
 def test_padding_changes_nothing(known: Vocabulary, spelling: str) -> None:
-    model, rows = network(known, spelling), ElmoRows(SENTENCES, known)
+    model, rows = network(known, spelling), ElmoRows.of(SENTENCES, known)
     together = model.layers_of(*rows.gather([0, 1, 2]))
     for number, words in enumerate(SENTENCES):
         alone = model.layers_of(*rows.gather([number]))
@@ -39,7 +39,7 @@ def test_padding_changes_nothing(known: Vocabulary, spelling: str) -> None:
 
 def test_neither_direction_sees_what_it_predicts(known: Vocabulary) -> None:
     model = network(known)
-    _, lengths = ElmoRows(SENTENCES, known).gather([2])
+    _, lengths = ElmoRows.of(SENTENCES, known).gather([2])
     words = torch.randn(1, 8, 6, requires_grad=True)
     turned = reverse_indices(lengths, 8)
     ahead = model._read(model.ahead, words)
@@ -56,7 +56,7 @@ def test_neither_direction_sees_what_it_predicts(known: Vocabulary) -> None:
 
 def test_the_loss_is_that_of_the_next_and_of_the_previous_words(known: Vocabulary) -> None:
     model = network(known)
-    batch, lengths = ElmoRows(SENTENCES, known).gather([0, 1])
+    batch, lengths = ElmoRows.of(SENTENCES, known).gather([0, 1])
     _, ahead, back = model.directions(batch, lengths)
     wanted = 0.0
     for row, length in enumerate(lengths.tolist()):
@@ -70,7 +70,7 @@ def test_the_loss_is_that_of_the_next_and_of_the_previous_words(known: Vocabular
 
 def test_the_second_layer_adds_to_the_first(known: Vocabulary) -> None:
     model = network(known)
-    batch, lengths = ElmoRows(SENTENCES, known).gather([1])
+    batch, lengths = ElmoRows.of(SENTENCES, known).gather([1])
     spelled, ahead, _ = model.directions(batch, lengths)
     first = model.ahead[0](spelled)[0]
     assert torch.allclose(ahead[0], first)
@@ -78,13 +78,13 @@ def test_the_second_layer_adds_to_the_first(known: Vocabulary) -> None:
 
 
 def test_the_lowest_layer_is_the_word_alone(known: Vocabulary) -> None:
-    model, rows = network(known), ElmoRows(SENTENCES, known)
+    model, rows = network(known), ElmoRows.of(SENTENCES, known)
     layers = model.layers_of(*rows.gather([0, 2])).detach().numpy()
     assert np.array_equal(layers[0, 0, 4], layers[0, 1, 2])  # stick
     assert not np.allclose(layers[1, 0, 4], layers[1, 1, 2])
 
 
 def test_a_batch_is_moved_whole(known: Vocabulary) -> None:
-    batch, _ = ElmoRows(SENTENCES, known).gather([0])
+    batch, _ = ElmoRows.of(SENTENCES, known).gather([0])
     assert isinstance(batch.to("cpu"), WordBatch)
     assert batch.words[0, 0] == 2 and batch.words[0, -1] == 3

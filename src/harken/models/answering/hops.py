@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from harken.models.base import PAD
+from harken.data.tokenizers.tokens import PAD
 from harken.nn import GRU, LSTM
 from harken.nn.attention.functional import masked_softmax
 from harken.nn.attention.scores import SCORES

@@ -21,9 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from harken.data.tokenizers.tokens import PAD
 from harken.models.answering.config import AnswererConfig
 from harken.models.answering.hops import MemoryHops, ReductionHops
-from harken.models.base import PAD
 from harken.nn.attention.functional import masked_softmax
 from harken.nn.masks import length_mask
 

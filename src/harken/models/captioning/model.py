@@ -25,8 +25,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from harken.data.tokenizers.tokens import PAD
 from harken.errors import UserError
-from harken.models.base import PAD, Decoder, Memory
+from harken.models.base import Decoder, Memory
 from harken.models.build import build_decoder
 from harken.models.captioning.config import AnyImageConfig, PatchesConfig
 from harken.models.captioning.image_encoder import ImageEncoder, PatchEncoder, RegionEncoder

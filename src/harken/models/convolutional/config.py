@@ -45,6 +45,16 @@ class ConvolutionalBlocksConfig(ModelTable):
         return self
 
 
+def refuse_even_kernel(kernel: int) -> None:
+    """A kernel that sees both sides is centred on a word.
+
+    Raises:
+        ValueError: it has no centre.
+    """
+    if kernel % 2 == 0:
+        raise ValueError(f"model.kernel {kernel} is even; the encoder's is centred on a word, so choose {kernel + 1}")
+
+
 class ConvolutionalStackConfig(ConvolutionalBlocksConfig):
     """Stacked convolution blocks, and how the decoder reads the source."""
 

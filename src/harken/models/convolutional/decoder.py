@@ -37,6 +37,8 @@ from harken.nn.dropout import Dropout
 if TYPE_CHECKING:
     from harken.models.convolutional.config import ConvolutionalStackConfig
 
+BlockCall = Callable[[int, Any, Tensor], tuple[Tensor, Tensor | None]]  # layer, block, values -> values, weights
+
 
 @dataclass
 class ConvolutionalState(DecoderState):
@@ -94,52 +96,55 @@ class ConvolutionalDecoder(Decoder):
 
     def step(self, embedded: Tensor, state: Any) -> Tensor:
         """One token a row, with the last inputs of each layer."""
-        entered = self.input(embedded[:, None], state.position)  # (R, 1, E)
-        values, found = self.widen(entered), []
-        if self.read is not None:
-            here = self.read(unfold(state.memory[0], state.mask, 1, state.position))  # (B, 1, D)
-            values = values + here.repeat_interleave(state.beam, 0)
-        for layer, block in enumerate(self.blocks):
+
+        def call(layer: int, block: Any, values: Tensor) -> tuple[Tensor, Tensor | None]:
             is_aligned = self.alignment_layer in (None, layer, layer - len(self.blocks))
             need_weights = state.need_weights and self.attends and is_aligned
-            inputs = (values, state.cache[layer], entered, state.memory, state.mask, need_weights)
-            values, now, weights = block.step(*inputs)  # type: ignore[operator]
-            state.cache[layer].copy_(now)
-            found += [] if weights is None else [weights[:, 0]]
-        state.attention = torch.stack(found).mean(0) if found else None  # (R, S)
+            values, cache, weights = block.step(
+                values, state.cache[layer], entered, state.memory, state.mask, need_weights
+            )
+            state.cache[layer].copy_(cache)
+            return values, weights
+
+        entered = self.input(embedded[:, None], state.position)  # (R, 1, E)
+        hidden, weights = self._run(entered, state.memory, state.mask, call, state.position)
+        state.attention = torch.stack(weights).mean(0)[:, 0] if weights else None  # (R, S)
         state.position += 1
-        return self._leave(values)[:, 0]
+        return hidden[:, 0]
 
     def forward(self, embedded: Tensor, memory: Memory) -> Tensor:
         """(B, T, E) -> (B, T, E)."""
         pairs, entered = keys_values(memory.values, memory.embedded), self.input(embedded)
-        values = self._enter(entered, pairs, memory.mask)
-        for block in self.blocks:
-            values = block(values, entered, pairs, memory.mask)
-        return self._leave(values)
+        return self._run(
+            entered, pairs, memory.mask, lambda _, block, values: (block(values, entered, pairs, memory.mask), None)
+        )[0]
 
     def attention(self, embedded: Tensor, memory: Memory) -> Tensor | None:
         """Weights (B, L, 1, T, S) of every layer; None where the source is unfolded."""
         if not self.attends:
             return None
-        pairs, entered, found = keys_values(memory.values, memory.embedded), self.input(embedded), []
-        values = self._enter(entered, pairs, memory.mask)
-        for block in self.blocks:
-            values, weights = block.with_weights(values, entered, pairs, memory.mask)  # type: ignore[operator]
-            found.append(weights)
-        return torch.stack(found, 1)[:, :, None]
+        pairs, entered = keys_values(memory.values, memory.embedded), self.input(embedded)
+        _, weights = self._run(
+            entered,
+            pairs,
+            memory.mask,
+            lambda _, block, values: block.with_weights(values, entered, pairs, memory.mask),
+        )
+        return torch.stack(weights, 1)[:, :, None]
 
     def alignment(self, weights: Tensor) -> Tensor:
         """(B, L, 1, T, S) -> (B, T, S)."""
         return weights[:, :, 0].mean(1) if self.alignment_layer is None else weights[:, self.alignment_layer, 0]
 
-    def _enter(self, entered: Tensor, memory: KeyValue, mask: Tensor | None) -> Tensor:
-        """The input of the first block, (B, T, E) -> (B, T, D)."""
-        values = self.widen(entered)
-        if self.read is None:
-            return values
-        return values + self.read(unfold(memory[0], mask, entered.shape[1]))
-
-    def _leave(self, values: Tensor) -> Tensor:
-        """The input of the output layer, (B, T, D) -> (B, T, E)."""
-        return self.dropout(self.narrow(self.norm(values)))
+    def _run(
+        self, entered: Tensor, memory: KeyValue, mask: Tensor | None, call: BlockCall, start: int = 0
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The input (R, T, E) from position `start` on through all blocks -> (R, T, E), and their attention weights."""
+        values, weights = self.widen(entered), []
+        if self.read is not None:
+            unfolded = self.read(unfold(memory[0], mask, entered.shape[1], start))  # (B, T, D)
+            values = values + unfolded.repeat_interleave(len(values) // len(unfolded), 0)
+        for layer, block in enumerate(self.blocks):
+            values, of_layer = call(layer, block, values)
+            weights += [] if of_layer is None else [of_layer]
+        return self.dropout(self.narrow(self.norm(values))), weights

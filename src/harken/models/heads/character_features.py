@@ -20,11 +20,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from harken.models.base import PAD
+from harken.data.tokenizers.tokens import PAD, UNK
 from harken.models.reader import TokenInput
 from harken.nn import LSTM
 
-UNKNOWN = 1
 KERNEL = 3  # characters that a filter of the convolution sees
 
 
@@ -79,7 +78,7 @@ class WordInput(nn.Module):
         ids = batch.words
         if self.training and self.word_dropout:
             dropped = torch.rand(ids.shape, device=ids.device) < self.word_dropout
-            ids = torch.where(dropped & (ids != PAD), UNKNOWN, ids)
+            ids = torch.where(dropped & (ids != PAD), UNK, ids)
         embedded: Tensor = self.words(ids)
         if self.speller is None:
             return embedded

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from harken.models.base import PAD
+from harken.data.tokenizers.tokens import PAD
 from harken.models.heads.config import PenConfig
 from harken.nn.dropout import Dropout
 from harken.nn.masks import length_mask

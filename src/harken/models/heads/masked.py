@@ -24,10 +24,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from harken.data.tokenizers.tokens import BOS, SPECIALS
 from harken.models.reader import Reader, TokenInput
 
-FIRST_WORD = 4  # the ids below are special ones
-MASK = 2  # BOS, which an encoder has no other use for
+FIRST_WORD = len(SPECIALS)
+MASK = BOS  # which an encoder has no other use for
 
 
 class Masked(NamedTuple):

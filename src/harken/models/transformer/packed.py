@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor
 
+from harken.data.tokenizers.tokens import PAD
 from harken.kernels.packed_attention import operator
-from harken.models.base import PAD
+from harken.kernels.weights import has_hooks
 from harken.models.transformer.decoder import TransformerDecoder
 from harken.models.transformer.encoder import TransformerEncoder
-from harken.nn.attention.multihead import SelfAttention
+from harken.nn.attention.multihead import CrossAttention, SelfAttention
 from harken.nn.attention.packed import PackedMask
 from harken.nn.loss import linear_cross_entropy
 from harken.nn.positions.absolute import LearnedPositions, SinusoidalPositions
 from harken.nn.positions.base import AttentionPositions
 from harken.nn.positions.rotary import RotaryPositions
-from harken.nn.transformer.block import DecoderBlock, EncoderBlock
-from harken.nn.transformer.experts import Experts
+from harken.nn.transformer.block import DecoderBlock, EncoderBlock, FeedForward
 from harken.nn.transformer.fused import DropoutSeed
 
 DECODER = 10_000  # the offset of the decoder's dropout, after that of the encoder
@@ -48,10 +48,12 @@ def is_supported(model: TranslationModel) -> bool:
         isinstance(block, EncoderBlock | DecoderBlock)  # not its type, which FSDP changes
         and block.mixer == "attention"
         and type(block.attention) is SelfAttention
+        and type(getattr(block, "cross", None)) in (type(None), CrossAttention)
+        and type(block.feedforward) is FeedForward
+        and not has_hooks(block)
         and type(block.attention.positions) in (AttentionPositions, RotaryPositions)
         and block.attention.score.is_dot_product
         and not block.attention.dropout
-        and not isinstance(block.feedforward, Experts)
         for block in blocks
     )
 

@@ -49,40 +49,38 @@ class SourceAttention(nn.Module):
         self.output = nn.Linear(embedding, width)
 
     def forward(self, values: Tensor, embedded: Tensor, memory: KeyValue, mask: Tensor | None = None) -> Tensor:
-        """(B, T, D), (B, T, E) -> (B, T, D); mask (B, S), True where there is a token."""
-        query = self._query(values, embedded)
-        return self._output(attend(query, *memory, None if mask is None else mask[:, None]), memory, mask)
+        """(R, T, D), (R, T, E) -> (R, T, D); the R / B rows of a source, such as hypotheses, are side by side.
+
+        The mask (B, S) is True where there is a token.
+        """
+        return self.attend(values, embedded, memory, mask)[0]
 
     def with_weights(
         self, values: Tensor, embedded: Tensor, memory: KeyValue, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The same, and the weights (B, T, S)."""
-        query = self._query(values, embedded)
-        context, weights = attend_with_weights(query, *memory, None if mask is None else mask[:, None])
-        return self._output(context, memory, mask), weights
+        """The same, and the weights (R, T, S)."""
+        output, weights = self.attend(values, embedded, memory, mask, need_weights=True)
+        assert weights is not None
+        return output, weights
 
-    def step(
-        self, values: Tensor, embedded: Tensor, memory: KeyValue, mask: Tensor | None, need_weights: bool
+    def attend(
+        self, values: Tensor, embedded: Tensor, memory: KeyValue, mask: Tensor | None, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """One token of each hypothesis, (R, 1, D) and (R, 1, E) -> (R, 1, D), weights (R, 1, S) or None.
-
-        The hypotheses of a source are side by side and share its memory (B, S, E).
-        """
-        sources = len(memory[0])
-        values, embedded = (part.view(sources, -1, part.shape[-1]) for part in (values, embedded))  # (B, beam, ...)
-        if not need_weights:
-            return self(values, embedded, memory, mask).flatten(0, 1)[:, None], None
-        found, weights = self.with_weights(values, embedded, memory, mask)
-        return found.flatten(0, 1)[:, None], weights.flatten(0, 1)[:, None]
-
-    def _query(self, values: Tensor, embedded: Tensor) -> Tensor:
+        """As `with_weights`; the weights are None where they are not needed."""
         query = (self.query(values) + embedded) * HALF
-        return query * math.sqrt(query.shape[-1])  # `attend` divides by it: the score is the unscaled dot product
-
-    def _output(self, context: Tensor, memory: KeyValue, mask: Tensor | None) -> Tensor:
+        query = query * math.sqrt(query.shape[-1])  # `attend` divides by it: the score is the unscaled dot product
+        query = query.view(len(memory[0]), -1, query.shape[-1])  # (B, R / B x T, E)
+        visible, weights = None if mask is None else mask[:, None], None
+        if need_weights:
+            context, weights = attend_with_weights(query, *memory, visible)
+            weights = weights.reshape(*values.shape[:2], -1)
+        else:
+            context = attend(query, *memory, visible)
         if mask is None:
-            return self.output(context * math.sqrt(memory[0].shape[1]))
-        return self.output(context * mask.sum(1).to(context.dtype).sqrt()[:, None, None])
+            context = context * math.sqrt(memory[0].shape[1])
+        else:
+            context = context * mask.sum(1).to(context.dtype).sqrt()[:, None, None]
+        return self.output(context.reshape(*values.shape[:2], -1)), weights
 
 
 def unfold(memory: Tensor, mask: Tensor | None, length: int, start: int = 0) -> Tensor:

@@ -81,15 +81,13 @@ class DilatedDecoderBlock(DilatedBlock):
         mask: Tensor | None = None,
     ) -> Tensor:
         """(B, T, D), with attention also the target's embeddings (B, T, E), keys and values -> (B, T, D)."""
-        values = self._after(values, self.convolution(self._before(values)))
-        return self._attend(values, embedded, memory, mask, need_weights=False)[0]
+        return self._attend(values, self.convolution(self._before(values)), embedded, memory, mask, False)[0]
 
     def with_weights(
         self, values: Tensor, embedded: Tensor, memory: KeyValue, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """The same, and the weights (B, T, S) where there is attention."""
-        values = self._after(values, self.convolution(self._before(values)))
-        return self._attend(values, embedded, memory, mask, need_weights=True)
+        return self._attend(values, self.convolution(self._before(values)), embedded, memory, mask, True)
 
     def step(
         self,
@@ -102,19 +100,21 @@ class DilatedDecoderBlock(DilatedBlock):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """One new position (R, 1, D), the cache of the last (K - 1) d inputs in and out; weights (R, 1, S) or None."""
         states, cache = self.convolution.step(self._before(values), cache)
-        values = self._after(values, states)
-        if self.attention is None or embedded is None or memory is None:
-            return values, cache, None
-        found, weights = self.attention.step(self.attention_norm(values), embedded, memory, mask, need_weights)
-        return values + self.dropout(found), cache, weights
+        values, weights = self._attend(values, states, embedded, memory, mask, need_weights)
+        return values, cache, weights
 
     def _attend(
-        self, values: Tensor, embedded: Tensor | None, memory: KeyValue | None, mask: Tensor | None, need_weights: bool
+        self,
+        values: Tensor,
+        states: Tensor,
+        embedded: Tensor | None,
+        memory: KeyValue | None,
+        mask: Tensor | None,
+        need_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
+        """The residual connection around the convolution that gave `states`, then attention where there is any."""
+        values = self._after(values, states)
         if self.attention is None or embedded is None or memory is None:
             return values, None
-        query = self.attention_norm(values)
-        if not need_weights:
-            return values + self.dropout(self.attention(query, embedded, memory, mask)), None
-        found, weights = self.attention.with_weights(query, embedded, memory, mask)
-        return values + self.dropout(found), weights
+        context, weights = self.attention.attend(self.attention_norm(values), embedded, memory, mask, need_weights)
+        return values + self.dropout(context), weights

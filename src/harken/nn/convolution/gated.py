@@ -54,16 +54,13 @@ class GatedDecoderBlock(GatedBlock):
         self, values: Tensor, embedded: Tensor, memory: KeyValue, mask: Tensor | None = None
     ) -> Tensor:
         """(B, T, D) with the target's embeddings (B, T, E) -> (B, T, D); memory from `attention.keys_values`."""
-        states = F.glu(self.convolution(self.dropout(values)))
-        return self._finish(values, states, self.attention(states, embedded, memory, mask))
+        return self._attend(values, self.convolution(self.dropout(values)), embedded, memory, mask, False)[0]
 
     def with_weights(
         self, values: Tensor, embedded: Tensor, memory: KeyValue, mask: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor | None]:
         """The same, and the weights (B, T, S)."""
-        states = F.glu(self.convolution(self.dropout(values)))
-        found, weights = self.attention.with_weights(states, embedded, memory, mask)
-        return self._finish(values, states, found), weights
+        return self._attend(values, self.convolution(self.dropout(values)), embedded, memory, mask, True)
 
     def step(
         self,
@@ -76,9 +73,19 @@ class GatedDecoderBlock(GatedBlock):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """One new position (R, 1, D), the cache of the last K - 1 inputs in and out; weights (R, 1, S) or None."""
         states, cache = self.convolution.step(self.dropout(values), cache)
-        states = F.glu(states)
-        found, weights = self.attention.step(states, embedded, memory, mask, need_weights)
-        return self._finish(values, states, found), cache, weights
+        values, weights = self._attend(values, states, embedded, memory, mask, need_weights)
+        return values, cache, weights
 
-    def _finish(self, values: Tensor, states: Tensor, found: Tensor) -> Tensor:
-        return (values + (states + found) * HALF) * HALF
+    def _attend(
+        self,
+        values: Tensor,
+        states: Tensor,
+        embedded: Tensor,
+        memory: KeyValue,
+        mask: Tensor | None,
+        need_weights: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The gate, attention and the residual connection around the convolution that gave `states` (B, T, 2 D)."""
+        states = F.glu(states)
+        context, weights = self.attention.attend(states, embedded, memory, mask, need_weights)
+        return (values + (states + context) * HALF) * HALF, weights

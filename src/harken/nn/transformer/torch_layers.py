@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -33,30 +33,46 @@ Weighted = tuple[Tensor, Tensor | None]  # a result, and attention weights (B, N
 
 
 class _Layer(nn.Module):
-    """What both layers share: self-attention, a feed-forward network, norms and dropout under torch's names."""
+    """Self-attention, a feed-forward network, norms and dropout under torch's names; arguments as in torch."""
 
+    attentions: ClassVar[tuple[str, ...]] = ("self_attn",)
     self_attn: MultiheadAttention
     multihead_attn: MultiheadAttention
 
     def __init__(
-        self, attentions: tuple[str, ...], d_model: int, nhead: int, inner: int, dropout: float, activation: Activation,
-        eps: float, batch_first: bool, norm_first: bool, bias: bool, score: str, made: dict[str, Any],
-    ) -> None:  # fmt: skip
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        score: str = "scaled",
+    ) -> None:
         super().__init__()
         if isinstance(activation, str):
             one_of("activation", activation, ("relu", "gelu"))
             activation = F.relu if activation == "relu" else F.gelu
         self.activation, self.norm_first = activation, norm_first
-        for name in attentions:
-            self.add_module(name, MultiheadAttention(
-                d_model, nhead, dropout, bias, batch_first=batch_first, score=score, **made
-            ))  # fmt: skip
-        self.linear1 = nn.Linear(d_model, inner, bias, **made)
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        for name in self.attentions:
+            attention = MultiheadAttention(
+                d_model, nhead, dropout, bias, batch_first=batch_first, score=score, **factory
+            )
+            self.add_module(name, attention)
+        self.linear1 = nn.Linear(d_model, dim_feedforward, bias, **factory)
         self.dropout = nn.Dropout(dropout)
-        self.linear2 = nn.Linear(inner, d_model, bias, **made)
-        for number in range(1, len(attentions) + 2):
-            self.add_module(f"norm{number}", nn.LayerNorm(d_model, eps, bias=bias, **made))
-        for number in range(1, len(attentions) + 2):
+        self.linear2 = nn.Linear(dim_feedforward, d_model, bias, **factory)
+        numbers = range(1, len(self.attentions) + 2)
+        for number in numbers:
+            self.add_module(f"norm{number}", nn.LayerNorm(d_model, layer_norm_eps, bias=bias, **factory))
+        for number in numbers:
             self.add_module(f"dropout{number}", nn.Dropout(dropout))
 
     def _wire(self, x: Tensor, *sublayers: Sublayer) -> Weighted:
@@ -90,27 +106,6 @@ class TransformerEncoderLayer(_Layer):
     torch.Size([5, 3, 8])
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-        *,
-        score: str = "scaled",
-    ) -> None:
-        super().__init__(
-            ("self_attn",), d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
-            norm_first, bias, score, {"device": device, "dtype": dtype},
-        )  # fmt: skip
-
     def forward(
         self,
         src: Tensor,
@@ -137,26 +132,7 @@ class TransformerDecoderLayer(_Layer):
     torch.Size([4, 3, 8])
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-        *,
-        score: str = "scaled",
-    ) -> None:
-        super().__init__(
-            ("self_attn", "multihead_attn"), d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps,
-            batch_first, norm_first, bias, score, {"device": device, "dtype": dtype},
-        )  # fmt: skip
+    attentions = ("self_attn", "multihead_attn")
 
     def forward(
         self,
@@ -304,16 +280,16 @@ class Transformer(nn.Module):
     ) -> None:
         super().__init__()
         shape = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
-        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
 
         def norm() -> nn.Module:
-            return nn.LayerNorm(d_model, layer_norm_eps, bias=bias, **made)
+            return nn.LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
 
         self.encoder = custom_encoder or TransformerEncoder(
-            TransformerEncoderLayer(*shape, **made, score=score), num_encoder_layers, norm()
+            TransformerEncoderLayer(*shape, **factory, score=score), num_encoder_layers, norm()
         )
         self.decoder = custom_decoder or TransformerDecoder(
-            TransformerDecoderLayer(*shape, **made, score=score), num_decoder_layers, norm()
+            TransformerDecoderLayer(*shape, **factory, score=score), num_decoder_layers, norm()
         )
         for parameter in self.parameters():
             if parameter.dim() > 1:
