@@ -17,8 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.tokenizers.tokens import BOS, EOS, PAD
-from harken.search.hypotheses import NEG_INF, ROOT, SPECIAL_TOKENS, Hypothesis, refuse_empty
+from harken.data.tokenizers.tokens import BOS, PAD
+from harken.search.greedy import hypotheses_of
+from harken.search.hypotheses import NEG_INF, ROOT, SPECIAL_TOKENS, BestHypotheses, Hypothesis, Prefixes
+from harken.search.ranking import Ranking
 
 
 class StaticDecoder(Protocol):
@@ -115,63 +117,14 @@ class DeviceSearch:
     def hypotheses(self, rows: int, nbest: int, penalty: float) -> list[list[Hypothesis]]:
         """The results of the first `rows` rows, best first; reads everything from the device."""
         steps = min(int(self.lengths[0]), self.capacity)
-        table, logs = self.table[:steps, :, :rows].cpu().numpy(), self.logs[:steps, :rows].cpu().numpy()
         if self.beam == 1:
-            return _greedy(table[:, 0, :, 0].T, logs[:, :, 0].T, penalty)
-        kept, nodes = self.kept[:, :rows, :nbest].cpu().numpy(), self.kept_nodes[:rows, :nbest].cpu().numpy()
-        cut, width = self.cut[:rows].cpu().numpy(), self.table.shape[2] * self.beam
-        slots = kept[0] > NEG_INF  # (B, nbest), False for NaN
-        refuse_empty(np.flatnonzero(~slots.any(1)))
-        owner = np.nonzero(slots)[0]
-        tokens, parts, sizes = _trace(table, logs, nodes[slots], width)
-        ranks, ends = kept[0][slots].tolist(), kept[2][slots].tolist()
-        hypotheses: list[list[Hypothesis]] = [[] for _ in range(rows)]
-        totals = parts.sum(1, dtype=np.float64) + np.where(cut[owner], 0.0, kept[2][slots])
-        lists = zip(
-            owner.tolist(), tokens.tolist(), parts.tolist(), sizes.tolist(), ranks, ends, totals.tolist(), strict=True
-        )
-        for row, words, logs_, size, rank, end, total in lists:
-            finished = not cut[row]
-            scores = logs_[len(logs_) - size :] + ([end] if finished else [])
-            hypotheses[row].append(Hypothesis(words[len(words) - size :], total, rank, finished, scores))
-        return hypotheses
-
-
-def _greedy(tokens: np.ndarray, logs: np.ndarray, penalty: float) -> list[list[Hypothesis]]:
-    """Tokens and log-probabilities (B, T), PAD after the end of a row."""
-    sizes = (tokens != PAD).sum(1)
-    logs = np.where(tokens != PAD, logs, 0.0)
-    totals = logs.sum(1, dtype=np.float64)
-    refuse_empty(np.flatnonzero(~(totals > NEG_INF)))
-    ended = tokens[np.arange(len(tokens)), sizes - 1] == EOS
-    ranks = totals / sizes.astype(np.float64) ** penalty
-    lists = zip(
-        tokens.tolist(), logs.tolist(), sizes.tolist(), ended.tolist(), totals.tolist(), ranks.tolist(), strict=True
-    )
-    return [
-        [Hypothesis(words[: size - end], total, rank, end, parts[:size])]
-        for words, parts, size, end, total, rank in lists
-    ]
-
-
-def _trace(
-    table: np.ndarray, logs: np.ndarray, ends: np.ndarray, width: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The prefixes that end at nodes (H,): tokens and log-probabilities (H, T), right-aligned, and their lengths (H,).
-
-    Node t * width + r is hypothesis r of step t; the table (T, 2, B, K) has its token and its parent.
-    """
-    steps, beam = len(table), table.shape[3]
-    tokens, parts = np.full((len(ends), steps), PAD), np.zeros((len(ends), steps))
-    sizes, node = np.zeros(len(ends), np.int64), ends
-    for column in range(steps - 1, -1, -1):
-        there = node != ROOT
-        if not there.any():
-            break
-        time, row = np.divmod(np.where(there, node, 0), width)
-        source, slot = np.divmod(row, beam)
-        tokens[:, column] = np.where(there, table[time, 0, source, slot], PAD)
-        parts[:, column] = np.where(there, logs[time, source, slot], 0.0)
-        node = np.where(there, table[time, 1, source, slot], ROOT)
-        sizes += there
-    return tokens, parts, sizes
+            tokens, logs = self.table[:steps, 0, :rows, 0].T.cpu().numpy(), self.logs[:steps, :rows, 0].T.cpu().numpy()
+            logs = np.where(tokens != PAD, logs, 0.0)
+            return hypotheses_of(tokens, logs, logs.sum(1, dtype=np.float64), None, rows, Ranking(penalty))
+        table = self.table[:steps].cpu()
+        prefixes = Prefixes(table[:, 1].flatten(), table[:, 0].flatten(), self.logs[:steps].cpu().flatten())
+        ranks, scores, ends = self.kept[:, :rows, :nbest].cpu()
+        finished = self.cut[:rows, None].logical_not().expand(-1, nbest).cpu()
+        nodes = self.kept_nodes[:rows, :nbest].cpu()
+        best = BestHypotheses(ranks, scores, ends, torch.zeros_like(ranks), nodes, finished)
+        return prefixes.hypotheses([(torch.arange(rows), best)], rows)

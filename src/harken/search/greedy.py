@@ -126,7 +126,7 @@ def independent_search(
     if coverage is not None:
         positions = None if visible is None else visible.repeat_interleave(samples, 0)
         term = ranking.covered(coverage, positions).cpu().numpy()
-    return _hypotheses(written.cpu().numpy(), raw.cpu().numpy(), scores.cpu().numpy(), term, rows, ranking)
+    return hypotheses_of(written.cpu().numpy(), raw.cpu().numpy(), scores.cpu().numpy(), term, rows, ranking)
 
 
 def _covered(before: Tensor | None, weights: Tensor | None, alive: Tensor, is_open: Tensor, size: int) -> Tensor:
@@ -138,10 +138,10 @@ def _covered(before: Tensor | None, weights: Tensor | None, alive: Tensor, is_op
     return before.index_add(0, alive, (weights * is_open[:, None]).float())
 
 
-def _hypotheses(
+def hypotheses_of(
     written: np.ndarray, raw: np.ndarray, scores: np.ndarray, coverage: np.ndarray | None, rows: int, ranking: Ranking
 ) -> list[list[Hypothesis]]:
-    """Cut the padding and the EOS off; the hypotheses of each source by rank."""
+    """The hypotheses of each source by rank, from tokens and log-probabilities (H, T); PAD and EOS are cut off."""
     samples, hypotheses = len(written) // rows, list[Hypothesis]()
     refuse_empty(np.flatnonzero(~(scores > NEG_INF)) // samples)
     for row, tokens in enumerate(written):

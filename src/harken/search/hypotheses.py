@@ -135,11 +135,10 @@ def candidates(
 class Prefixes:
     """The tree of all prefixes that were ever live."""
 
-    def __init__(self) -> None:
-        self._tokens: list[Tensor] = []
-        self._parents: list[Tensor] = []
-        self._scores: list[Tensor] = []
-        self._size = 0
+    def __init__(self, *table: Tensor) -> None:
+        """An empty tree, or one of the parents, tokens and log-probabilities (nodes,) of all nodes."""
+        self._parents, self._tokens, self._scores = ([part] for part in table) if table else ([], [], [])
+        self._size = len(table[0]) if table else 0
 
     def extend(self, parents: Tensor, tokens: Tensor, scores: Tensor) -> Tensor:
         """Add a node for each of `tokens` (R, K) after the nodes `parents` (R, K); returns the new nodes (R, K).
