@@ -14,8 +14,10 @@ from harken.data.splits import (
     content_key,
     cut_by_position,
     digest,
+    group_position,
     normalise,
     split_groups,
+    split_positions,
     without_held_out,
 )
 from harken.errors import UserError
@@ -161,3 +163,14 @@ def test_membership_is_fixed_across_versions() -> None:
     """Recorded values: another hash would put rows that people trained on into their tests."""
     assert content_key(np.arange(3, dtype=np.int16)) == "fd86c21ebc3a6e3aa93dcbc587185676"
     assert split_groups([f"row {number}" for number in range(20)], {"valid": 4}, seed=1)["valid"] == [2, 9, 12, 19]
+
+
+def test_a_count_looks_past_groups_that_are_too_large() -> None:
+    """The groups with the smallest positions are larger than the count, and the one that fits lies far behind them."""
+    keys = [f"large {number}" for number in range(200) for _ in range(3)]
+    order = sorted(set(keys), key=lambda key: group_position(1, key))
+    keys.remove(order[150])
+    keys.remove(order[150])
+    assert [keys[row] for row in split_groups(keys, {"valid": 1}, seed=1)["valid"]] == [order[150]]
+    positions = np.array([group_position(1, key) for key in keys], dtype=np.uint64)
+    assert split_positions(positions, {"valid": 1})["valid"] == [group_position(1, order[150])]

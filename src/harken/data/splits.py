@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -41,7 +42,6 @@ DUPLICATES = "also in the validation or test data"  # why a training row is left
 SCALE = 1 << 64
 BLOCK_ROWS = 1 << 20  # of an array on the disk that are in memory at once
 Row = TypeVar("Row")
-Group = TypeVar("Group", str, int)
 
 
 def size_of(wanted: int | float | None, default: tuple[float, int] = (0.05, 1000)) -> Size:
@@ -80,35 +80,27 @@ def split_groups(
     Raises:
         UserError: a part would be empty.
     """
-    rows: dict[str, list[int]] = {}
-    for row, key in enumerate(keys):
-        rows.setdefault(key, []).append(row)
-    order = sorted((group_position(seed, key), key) for key in rows)
-    weight = {key: len(own) if weights is None else sum(weights[row] for row in own) for key, own in rows.items()}
-    order = [(position, key) for position, key in order if weight[key]]
-    parts: dict[str, list[int]] = {}
-    start = 0.0
-    for name, size in sizes.items():
-        taken, start = _take(order, weight, size, start)
-        chosen = set(taken)
-        order = [entry for entry in order if entry[1] not in chosen]
-        parts[name] = sorted(row for key in taken for row in rows[key])
-    held = {row for part in parts.values() for row in part}
-    parts[TRAIN] = [row for row in range(len(keys)) if row not in held]
-    for name, part in parts.items():
-        if not part:
-            raise _nothing_left(sizes, len(keys), len(rows), name)
+    positions = np.array([group_position(seed, key) for key in keys], dtype=np.uint64)
+    part_of = {group: name for name, groups in split_positions(positions, sizes, weights).items() for group in groups}
+    parts: dict[str, list[int]] = {name: [] for name in (*sizes, TRAIN)}
+    for row, position in enumerate(positions.tolist()):
+        parts[part_of.get(position, TRAIN)].append(row)
+    if not parts[TRAIN]:
+        raise _nothing_left(sizes, len(keys), len(set(keys)), TRAIN)
     return parts
 
 
-def split_positions(positions: np.ndarray, sizes: Mapping[str, Size]) -> dict[str, list[int]]:
-    """The groups of every part of `sizes`, each by its position, as `split_groups` places them.
+def split_positions(
+    positions: np.ndarray, sizes: Mapping[str, Size], weights: Sequence[int] | None = None
+) -> dict[str, list[int]]:
+    """The groups of every part of `sizes`, each by its position.
 
     Groups are known by `group_position` alone, so that millions of rows need 8 bytes each, and only those with small
     positions are looked at: they hold the parts.
 
     Args:
         positions: of every row, in an array that may lie on the disk.
+        weights: of every row, by default 1.
 
     Raises:
         UserError: a part would be empty.
@@ -121,7 +113,7 @@ def split_positions(positions: np.ndarray, sizes: Mapping[str, Size]) -> dict[st
     limit = sum(shares) or 1 / 64
     while True:
         limit = 1.0 if limit >= 0.5 else limit
-        parts = _take_below(positions, sizes, limit)
+        parts = _take_below(positions, sizes, limit, weights)
         if parts is not None:
             break
         limit *= 4
@@ -135,22 +127,28 @@ def split_positions(positions: np.ndarray, sizes: Mapping[str, Size]) -> dict[st
     return parts
 
 
-def _take_below(positions: np.ndarray, sizes: Mapping[str, Size], limit: float) -> dict[str, list[int]] | None:
+def _take_below(
+    positions: np.ndarray, sizes: Mapping[str, Size], limit: float, weights: Sequence[int] | None
+) -> dict[str, list[int]] | None:
     """The parts, where the groups below `limit` suffice to know them."""
     bound = np.uint64(min(int(limit * SCALE), SCALE - 1))
-    blocks = (positions[start : start + BLOCK_ROWS] for start in range(0, len(positions), BLOCK_ROWS))
-    found = np.concatenate([block[block < bound] if limit < 1 else block for block in blocks])
-    values, counts = np.unique(found, return_counts=True)
-    weight = dict(zip(values.tolist(), counts.tolist(), strict=True))
-    order = [(position, position) for position in weight]
+    weight: Counter[int] = Counter()
+    for start in range(0, len(positions), BLOCK_ROWS):
+        block = positions[start : start + BLOCK_ROWS]
+        chosen = block < bound if limit < 1 else np.ones(len(block), dtype=bool)
+        own = None if weights is None else np.array(weights[start : start + BLOCK_ROWS])[chosen]
+        groups, places = np.unique(block[chosen], return_inverse=True)
+        counts = np.bincount(places, own, minlength=len(groups)).astype(np.int64)
+        weight.update(dict(zip(groups.tolist(), counts.tolist(), strict=True)))
+    order = sorted(group for group, count in weight.items() if count)
     parts: dict[str, list[int]] = {}
     start = 0.0
     for name, size in sizes.items():
-        taken, start = _take(order, weight, size, start)
+        taken, start = _take(order, weight, size, start, is_complete=limit == 1)
         if limit < 1 and (start > limit or not taken):
             return None
-        chosen = set(taken)
-        order = [entry for entry in order if entry[1] not in chosen]
+        held = set(taken)
+        order = [group for group in order if group not in held]
         parts[name] = taken
     return parts
 
@@ -173,25 +171,25 @@ def _nothing_left(sizes: Mapping[str, Size], rows: int, groups: int, name: str) 
 
 
 def _take(
-    order: Sequence[tuple[int, Group]], weight: Mapping[Group, int], size: Size, start: float
-) -> tuple[list[Group], float]:
-    """Keys of the next part, and where on [0, 1) the part after it begins."""
+    order: Sequence[int], weight: Mapping[int, int], size: Size, start: float, is_complete: bool
+) -> tuple[list[int], float]:
+    """Groups of the next part, and where on [0, 1) the part after it begins; none where `order` is too short to say."""
     share, count = size if isinstance(size, tuple) else (None, size) if isinstance(size, int) else (size, None)
     stop = 1.0 if share is None else min(1.0, start + share)
-    taken: list[Group] = []
+    taken: list[int] = []
     held = 0
-    for position, key in order:
+    for position in order:
         if position >= stop * SCALE:
             break
         if count is not None:
-            if weight[key] > count:
+            if weight[position] > count:
                 continue
-            if held + weight[key] - count > count - held:
+            if held + weight[position] - count > count - held:
                 return taken, position / SCALE
-        taken.append(key)
-        held += weight[key]
-    if not taken and order and (count is None or count):
-        return [order[0][1]], order[0][0] / SCALE  # few groups, or all larger than the count: one of them
+        taken.append(position)
+        held += weight[position]
+    if not taken and order and (count is None or count) and (is_complete or share is not None):
+        return [order[0]], order[0] / SCALE  # few groups, or all larger than the count: one of them
     return taken, stop
 
 

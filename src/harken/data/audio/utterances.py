@@ -82,10 +82,14 @@ class Recordings(Utterances):
     def name(self, index: int) -> str:
         return self.names[index]
 
-    def choose(self, rows: Sequence[int]) -> Recordings:
-        """Some of them."""
-        texts = ([column[row] for row in rows] for column in (self.written, self.names, self.speakers))
-        return Recordings([self.sounds[row] for row in rows], *texts)
+    def rows(self) -> list[tuple[np.ndarray, str, str, str]]:
+        """Sound, text, name and speaker of every recording."""
+        return list(zip(self.sounds, self.written, self.names, self.speakers, strict=True))
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[np.ndarray, str, str, str]]) -> Recordings:
+        """What `rows` gave, or some of it."""
+        return cls(*(list(column) for column in zip(*rows, strict=True)))
 
 
 def read_recordings(table: str | Path, audio: str, text: str, rate: int, speaker: str | None = None) -> Recordings:

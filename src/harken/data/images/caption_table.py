@@ -9,6 +9,7 @@ Files are looked for beside the table, or in `data.images`.
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from harken.data.images.captioned import CaptionCorpus, Captioned
 from harken.data.images.files import ENDINGS, read_image, to_square
 from harken.data.images.flickr8k import load_flickr8k
 from harken.data.io.table import is_jsonl, read_table
-from harken.data.splits import Size, content_key, size_of, split_groups, without_held_out
+from harken.data.parts import divide
+from harken.data.prepared.scan import RowKind
+from harken.data.splits import Size, content_key, size_of
 from harken.data.synthetic.scenes.splits import load_scenes
 from harken.errors import UserError
 from harken.files import expand_user
@@ -85,30 +88,25 @@ def read_caption_corpus(config: Any) -> CaptionCorpus:
     size = config.image_size
     if config.corpus == "scenes":
         return load_scenes(config.seed, config.scenes, size=size, most=config.things)
-    if config.corpus == "flickr8k":
-        return _drop_held_out(load_flickr8k(config.dir, size))
-    tables = {name: getattr(config, name) for name in ("table", "valid", "test") if getattr(config, name)}
-    columns = config.image_column, config.caption_column
-    found = {name: read_captions(table, config.images, size, *columns) for name, table in tables.items()}
     sizes: dict[str, Size] = {}
-    if "test" not in found and "valid" not in found and config.test_size:
-        sizes["test"] = config.test_size
-    if "valid" not in found:
-        sizes["valid"] = size_of(config.valid_size)
-    pictures = found.pop("table")
-    rows = split_groups([_key(example) for example in pictures], sizes, config.seed)
-    found |= {name: [pictures[row] for row in chosen] for name, chosen in rows.items()}
-    name = Path(config.train).name.split(".")[0]
-    tests = {"test": found["test"]} if "test" in found else {}
-    return _drop_held_out(CaptionCorpus(name, found["train"], found["valid"], dict(tests)))
+    notes: list[str] = []
+    if config.corpus == "flickr8k":
+        corpus = load_flickr8k(config.dir, size)
+        name, pictures, notes = corpus.name, corpus.train, corpus.notes
+        given = {"valid": corpus.valid, **corpus.tests}
+    else:
+        columns = config.image_column, config.caption_column
+        tables = {part: getattr(config, part) for part in ("table", "valid", "test") if getattr(config, part)}
+        given = {part: read_captions(table, config.images, size, *columns) for part, table in tables.items()}
+        name, pictures = Path(config.train).name.split(".")[0], given.pop("table")
+        if not given and config.test_size:
+            sizes["test"] = config.test_size
+        if "valid" not in given:
+            sizes["valid"] = size_of(config.valid_size)
+    parts = divide(PICTURES, pictures, sizes, config.seed, [*chain(*given.values())])
+    held = {**given, **parts.held}
+    notes += [f"left {count:,} training pictures out: {reason}" for reason, count in parts.skipped.items()]
+    return CaptionCorpus(name, parts.train, held.pop("valid"), held, notes=notes)
 
 
-def _drop_held_out(corpus: CaptionCorpus) -> CaptionCorpus:
-    """Leave pictures out of training that are also in the validation or the test, and note how many."""
-    corpus.train, skipped = without_held_out(corpus.train, [corpus.valid, *corpus.tests.values()], _key)
-    corpus.notes += [f"left {count:,} training pictures out: {reason}" for reason, count in skipped.items()]
-    return corpus
-
-
-def _key(example: Captioned) -> str:
-    return content_key(example.image)
+PICTURES = RowKind("pictures", Captioned, lambda example: content_key(example.image))

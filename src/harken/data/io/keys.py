@@ -21,9 +21,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from harken.paths import OutputDir
+
+Share = Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)]
+PreparedDir = Annotated[
+    OutputDir | None,
+    Field(
+        description=(
+            "folder for prepared data: ids in memory-mapped files, used again by later runs; default: the user's cache "
+            "folder if the training files have more than 64 MB, else none"
+        )
+    ),
+]
+CorpusName = Annotated[str | None, Field(description="name of the corpus in reports; default: from its files")]
+Seed = Annotated[int, Field(ge=0, description="seed of the held-out split and of the generated corpus")]
 
 
 class DataTable(BaseModel):

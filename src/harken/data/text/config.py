@@ -15,11 +15,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from harken.data.io.files import MAX_LINE_BYTES
+from harken.data.io.keys import CorpusName, PreparedDir, Seed, Share
 from harken.data.text.locations import BUILT_IN
-from harken.paths import Files, OutputDir, PathStr
+from harken.paths import Files, PathStr
 
 Column = Annotated[int, Field(ge=0)] | str
-Share = Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)]
 
 
 class SplitFiles(BaseModel):
@@ -122,7 +122,7 @@ class DataConfig(BaseModel):
     )
     pair: str | None = Field(default=None, description='Languages to read from the folder, source first: "en-de".')
 
-    name: str | None = Field(default=None, description="Name of the corpus in reports; default: from its files.")
+    name: CorpusName = None
     source_language: str | None = Field(default=None, description='Language code of the source side, such as "en".')
     target_language: str | None = Field(default=None, description='Language code of the target side, such as "fr".')
     lowercase: bool = Field(default=False, description="Whether to lower-case both sides of every split.")
@@ -135,15 +135,9 @@ class DataConfig(BaseModel):
     max_line_bytes: Annotated[int, Field(gt=0)] = Field(
         default=MAX_LINE_BYTES, description="A longer line in any file ends the run with an error."
     )
-    prepared: OutputDir | None = Field(
-        default=None,
-        description=(
-            "Folder for prepared data: ids in memory-mapped files, used again by later runs; default: the user's cache "
-            "folder if the training files have more than 64 MB, else none."
-        ),
-    )
+    prepared: PreparedDir = None
     skip_empty: bool = Field(default=True, description="Whether to skip (and count) pairs with an empty side.")
-    seed: int = Field(default=1, ge=0, description="Seed of the held-out split and of the generated corpus.")
+    seed: Seed = 1
 
 
 class TokenizerConfig(BaseModel):

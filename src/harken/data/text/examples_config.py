@@ -12,9 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from harken.data.io.keys import DataTable
-from harken.data.text.config import Share
-from harken.paths import BaseDir, FilesInDir, OutputDir
+from harken.data.io.keys import CorpusName, DataTable, PreparedDir, Seed, Share
+from harken.paths import BaseDir, FilesInDir
 
 Format = Literal["auto", "table", "prefix", "folder", "trees", "ts", "arrays", "steps", "rows"]
 Positive = Annotated[int, Field(gt=0)]
@@ -92,15 +91,9 @@ class ExamplesConfig(DataTable):
         None, description="examples (or fraction) held out for validation; default: 1000 or 10%, the smaller"
     )
     test_size: Share = Field(0, description="examples (or fraction) held out for testing if no test files are given")
-    seed: int = Field(1, ge=0, description="seed of the held-out split and of the generated corpus")
-    prepared: OutputDir | None = Field(
-        None,
-        description=(
-            "text: folder for prepared data: ids in memory-mapped files, used again by later runs; default: the user's "
-            "cache folder if the training files have more than 64 MB, else none"
-        ),
-    )
-    name: str | None = Field(None, description="name of the data in reports")
+    seed: Seed = 1
+    prepared: PreparedDir = None
+    name: CorpusName = None
 
     lowercase: bool | Literal["mark"] = Field(
         False,

@@ -11,8 +11,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from harken.data.io.keys import DataTable
-from harken.paths import BaseDir, Files, FilesInDir, OutputDir, PathStr
+from harken.data.io.keys import CorpusName, DataTable, PreparedDir, Seed
+from harken.paths import BaseDir, Files, FilesInDir, PathStr
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -52,15 +52,9 @@ class TextConfig(DataTable):
         True, description="recurrent: carry the state from chunk to chunk (truncated back-propagation through time)"
     )
     ngram: int = Field(5, ge=0, description="order of the n-gram baseline of harken evaluate; 0: none")
-    prepared: OutputDir | None = Field(
-        None,
-        description=(
-            "folder for prepared data: ids in memory-mapped files, used again by later runs; default: the user's cache "
-            "folder if the training files have more than 64 MB, else none"
-        ),
-    )
-    name: str | None = Field(None, description="name of the corpus in reports; default: from its files")
-    seed: int = Field(1, ge=0, description="seed of the generated corpus")
+    prepared: PreparedDir = None
+    name: CorpusName = None
+    seed: Seed = 1
 
     @model_validator(mode="after")
     def _something_is_left(self) -> TextConfig:
@@ -105,15 +99,9 @@ class LinesConfig(DataTable):
     lowercase: bool = Field(False, description="whether to lower-case the text")
     min_words: int = Field(3, ge=1, description="skip shorter lines, such as headings and empty lines")
     max_tokens: int = Field(128, ge=2, description="divide longer lines into pieces of this many tokens")
-    prepared: OutputDir | None = Field(
-        None,
-        description=(
-            "folder for prepared data: ids in memory-mapped files, used again by later runs; default: the user's cache "
-            "folder if the training files have more than 64 MB, else none"
-        ),
-    )
-    name: str | None = Field(None, description="name of the corpus in reports; default: from its files")
-    seed: int = Field(1, ge=0, description="seed of the generated corpus")
+    prepared: PreparedDir = None
+    name: CorpusName = None
+    seed: Seed = 1
 
     @model_validator(mode="after")
     def _one_origin(self) -> LinesConfig:

@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from harken.data.io.keys import CorpusName, PreparedDir, Seed
 from harken.errors import UserError
 from harken.models.answering.config import AnswererConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
-from harken.paths import Files, OutputDir, PathStr
+from harken.paths import Files, PathStr
 from harken.recipe import TRAIN, Recipe
 from harken.training.config import TrainConfig
 
@@ -41,18 +42,12 @@ class AnswerDataConfig(BaseModel):
     supporting_column: str | None = Field(
         default=None, description="JSONL: indices of the supporting facts, from 0; optional."
     )
-    prepared: OutputDir | None = Field(
-        default=None,
-        description=(
-            "Folder for prepared data: ids in memory-mapped files, used again by later runs; default: the user's cache "
-            "folder if the training files have more than 64 MB, else none."
-        ),
-    )
-    name: str | None = Field(default=None, description="Name of the data in reports.")
+    prepared: PreparedDir = None
+    name: CorpusName = None
     valid_size: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.1, description="Share of the training stories held out for validation."
     )
-    seed: int = Field(default=1, ge=0, description="Seed of the held-out split and of the generated corpus.")
+    seed: Seed = 1
 
 
 class AnswerRecipe(Recipe):

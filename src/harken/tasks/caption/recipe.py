@@ -7,8 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from harken.data.io.keys import DataTable
-from harken.data.text.config import Share
+from harken.data.io.keys import DataTable, Share
 from harken.errors import UserError
 from harken.models.captioning.config import ImageConfig, RegionsConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig

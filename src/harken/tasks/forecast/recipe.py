@@ -7,9 +7,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from harken.data.io.keys import DataTable
+from harken.data.io.keys import DataTable, Share
 from harken.data.series.series import Layout
-from harken.data.text.config import Share
 from harken.errors import UserError
 from harken.models.forecasting.config import ForecasterConfig, RecurrentForecasterConfig
 from harken.paths import PathStr

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from harken.data.text.config import Share
+from harken.data.io.keys import CorpusName, PreparedDir, Seed, Share
 from harken.models.config import EncoderConfig
 from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig, in_one_table
 from harken.models.recurrent.config import RecurrentEncoderConfig
-from harken.paths import BaseDir, FilesInDir, OutputDir
+from harken.paths import BaseDir, FilesInDir
 from harken.recipe import TRAIN, Recipe
 from harken.tasks.folders import require_folder
 from harken.training.config import TrainConfig
@@ -51,15 +51,9 @@ class TagDataConfig(BaseModel):
     valid_size: Share | None = Field(
         None, description="sentences (or fraction) held out for validation; default: 1000 or 5%, the smaller"
     )
-    prepared: OutputDir | None = Field(
-        None,
-        description=(
-            "folder for prepared data: ids in memory-mapped files, used again by later runs; default: the user's cache "
-            "folder if the training files have more than 64 MB, else none"
-        ),
-    )
-    name: str | None = Field(None, description="name of the corpus in reports; default: from its files")
-    seed: int = Field(1, ge=0, description="seed of the held-out split and of the generated corpus")
+    prepared: PreparedDir = None
+    name: CorpusName = None
+    seed: Seed = 1
 
     @model_validator(mode="after")
     def _one_origin(self) -> TagDataConfig:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from harken.data.audio.spoken_digits import MixConfig, MixedDigits, read_digits
 from harken.data.audio.utterances import Recordings, Utterances, read_recordings
-from harken.data.splits import content_key, digest, normalise, split_groups, without_held_out
+from harken.data.parts import divide
+from harken.data.prepared.scan import RowKind
+from harken.data.splits import Size, content_key, digest, normalise
 from harken.data.synthetic.tone_speech import ToneSpeech
 from harken.errors import UserError
 from harken.tasks.splits import find_split
@@ -80,27 +85,26 @@ def _digits(recipe: TranscribeRecipe) -> dict[str, Utterances]:
 def _tables(recipe: TranscribeRecipe) -> Splits:
     """Tables of recordings; those of one speaker stay on one side where `data.speaker_column` names the column."""
     data = recipe.data
-    train = read_split_table(recipe, str(data.train))
-    held: dict[str, Recordings] = {}
-    if data.valid:
-        held["valid"] = read_split_table(recipe, data.valid)
-    else:
-        if len(train) < 10:
-            raise UserError(
-                f"{data.train} has {len(train)} recordings, too few to split some off; give data.valid, or ten or more"
-            )
-        keys = [
-            normalise(f"speaker {speaker}") if speaker else content_key(sound)
-            for sound, speaker in zip(train.sounds, train.speakers, strict=True)
-        ]
-        rows = split_groups(keys, {"valid": (0.1, data.valid_size)}, data.seed)
-        held["valid"], train = train.choose(rows["valid"]), train.choose(rows["train"])
-    if data.test:
-        held["test"] = read_split_table(recipe, data.test)
-    numbered = [list(enumerate(part.sounds)) for part in (train, *held.values())]
-    kept, skipped = without_held_out(numbered[0], numbered[1:], lambda row: content_key(row[1]))
-    train = train.choose([number for number, _ in kept])
-    return Splits(data.name or Path(str(data.train)).stem, {"train": train, **held}, skipped)
+    train = read_split_table(recipe, str(data.train)).rows()
+    if not data.valid and len(train) < 10:
+        raise UserError(
+            f"{data.train} has {len(train)} recordings, too few to split some off; give data.valid, or ten or more"
+        )
+    files = {"valid": data.valid, "test": data.test}
+    given = {part: read_split_table(recipe, path).rows() for part, path in files.items() if path}
+    sizes: dict[str, Size] = {} if data.valid else {"valid": (0.1, data.valid_size)}
+    parts = divide(RECORDINGS, train, sizes, data.seed, [*chain(*given.values())])
+    every = {"train": parts.train, **parts.held, **given}
+    name = data.name or Path(str(data.train)).stem
+    return Splits(name, {part: Recordings.of(rows) for part, rows in every.items()}, parts.skipped)
+
+
+def _with_speakers(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, str]]:
+    for row in rows:
+        yield row, normalise(f"speaker {row[3]}") if row[3] else content_key(row[0])
+
+
+RECORDINGS = RowKind("recordings", lambda *row: row, lambda row: content_key(row[0]), _with_speakers)
 
 
 def read_split_table(recipe: TranscribeRecipe, path: str | Path) -> Recordings:
