@@ -49,18 +49,18 @@ def forward_kernel(
     width: tl.tensor,
     eps: tl.tensor,
     scale: tl.tensor,
-    place: tl.tensor,
+    offset: tl.tensor,
     THRESHOLD: tl.constexpr,
     WIDTH: tl.constexpr,
 ) -> None:
-    """Four rows; `place` numbers the call, so that calls with one seed draw differently."""
+    """Four rows; `offset` is that of the call, so that calls with one seed draw differently."""
     columns = tl.arange(0, WIDTH)
     real = columns < width
     shift = tl.load(change_bias + columns, mask=real, other=0.0).to(tl.float32)
     w = tl.load(weight + columns, mask=real, other=0.0).to(tl.float32)
     v = tl.load(bias + columns, mask=real, other=0.0).to(tl.float32)
     if THRESHOLD > 0:
-        word = tl.randint(tl.load(seed) + place, tl.program_id(0) * WIDTH + columns)
+        word = tl.randint(tl.load(seed) + offset, tl.program_id(0) * WIDTH + columns)
     for turn in tl.static_range(4):
         row = (tl.program_id(0) * 4 + turn).to(tl.int64)
         at = row * width + columns
@@ -147,7 +147,7 @@ def _options(threshold: int, width: int) -> dict[str, int]:
 @torch.library.custom_op(
     "harken::residual_norm",
     mutates_args=(),
-    schema="(Tensor values, Tensor change, Tensor change_bias, Tensor weight, Tensor bias, Tensor seed, int place,"
+    schema="(Tensor values, Tensor change, Tensor change_bias, Tensor weight, Tensor bias, Tensor seed, int offset,"
     " float eps, float dropout) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
 def operator(
@@ -157,7 +157,7 @@ def operator(
     weight: Tensor,
     bias: Tensor,
     seed: Tensor,
-    place: int,
+    offset: int,
     eps: float,
     dropout: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -170,7 +170,7 @@ def operator(
     means, inverses = (torch.empty(4 * programs, dtype=torch.float32, device=values.device) for _ in range(2))
     forward_kernel[(programs,)](
         *(values, change, change_bias, weight, bias, seed, out, normed, keep, means, inverses),
-        *(rows, width, eps, scale, place),
+        *(rows, width, eps, scale, offset),
         **_options(threshold, width),
     )
     return out, normed, keep, means, inverses
@@ -245,9 +245,9 @@ def residual_norm(
     weight: Tensor,
     bias: Tensor,
     seed: Tensor,
-    place: int,
+    offset: int,
     eps: float,
     dropout: float,
 ) -> tuple[Tensor, Tensor]:
     """Values (M, D), change (M, D), vectors (D,) in float32, seed (1,) int64 -> x' like `values`, y like `change`."""
-    return operator(values, change, change_bias, weight, bias, seed, place, eps, dropout)[:2]
+    return operator(values, change, change_bias, weight, bias, seed, offset, eps, dropout)[:2]

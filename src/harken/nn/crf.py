@@ -91,19 +91,19 @@ class CRF(nn.Module):
 
     def _forward(self, emissions: Tensor, real: Tensor) -> list[Tensor]:
         """For every step (B, K): log of the sum over all labellings up to it that end in k."""
-        found = [self.first + emissions[:, 0]]
+        scores = [self.first + emissions[:, 0]]
         for step in range(1, emissions.shape[1]):
-            onward = torch.logsumexp(found[-1][:, :, None] + self.transitions, 1) + emissions[:, step]
-            found.append(torch.where(real[:, step, None], onward, found[-1]))
-        return found
+            onward = torch.logsumexp(scores[-1][:, :, None] + self.transitions, 1) + emissions[:, step]
+            scores.append(torch.where(real[:, step, None], onward, scores[-1]))
+        return scores
 
     def _backward(self, emissions: Tensor, real: Tensor) -> list[Tensor]:
         """For every step (B, K): log of the sum over all labellings after it that follow k."""
-        found = [self.last.expand(emissions.shape[0], -1)]
+        scores = [self.last.expand(emissions.shape[0], -1)]
         for step in range(emissions.shape[1] - 1, 0, -1):
-            onward = torch.logsumexp(self.transitions + (emissions[:, step] + found[-1])[:, None, :], 2)
-            found.append(torch.where(real[:, step, None], onward, found[-1]))
-        return found[::-1]
+            onward = torch.logsumexp(self.transitions + (emissions[:, step] + scores[-1])[:, None, :], 2)
+            scores.append(torch.where(real[:, step, None], onward, scores[-1]))
+        return scores[::-1]
 
     def _checked(self, emissions: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         """At least float32, and which steps are real (B, T)."""

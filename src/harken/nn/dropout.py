@@ -18,6 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from harken.kernels.autograd import takes_torch_steps
+
 
 def random_keep(shape: torch.Size, threshold: int) -> Tensor:
     """A CPU mask, True with probability 1 - threshold/256, eight values from each 64-bit draw."""
@@ -39,13 +41,6 @@ class _ByteDropout(torch.autograd.Function):
         return torch.ops.aten.native_dropout_backward(gradients[0], keep, ctx.scale), None, None
 
 
-def _can_draw_bytes(values: Tensor) -> bool:
-    """Neither torch.compile nor the transforms of torch.func can trace the draw; other devices have their own."""
-    if values.device.type != "cpu" or torch.compiler.is_compiling():
-        return False
-    return not torch._C._are_functorch_transforms_active()
-
-
 class Dropout(nn.Module):
     """Zero each value independently."""
 
@@ -58,7 +53,8 @@ class Dropout(nn.Module):
         if not self.training or self.p == 0:
             return values
         threshold = round(self.p * 256)
-        if not 0 < threshold < 256 or not _can_draw_bytes(values):
+        # neither torch.compile nor the transforms of torch.func can trace the draw; other devices have their own
+        if not 0 < threshold < 256 or values.device.type != "cpu" or takes_torch_steps():
             return F.dropout(values, self.p)
         return _ByteDropout.apply(values, random_keep(values.shape, threshold), 256 / (256 - threshold))
 

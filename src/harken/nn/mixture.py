@@ -67,9 +67,9 @@ class PenMixture:
             mark_logits * (1 + bias),
         )
 
-    def log_density(self, places: Tensor, marks: Tensor) -> Tensor:
+    def log_density(self, points: Tensor, marks: Tensor) -> Tensor:
         """Log-density (...) of movements (..., 2) and marks (..., marks) of 0 and 1."""
-        u, v = ((places[..., None, :] - self.means) / self.deviations).unbind(-1)  # (..., M)
+        u, v = ((points[..., None, :] - self.means) / self.deviations).unbind(-1)  # (..., M)
         rest = 1 - self.correlations.square()
         distance = u.square() + v.square() - 2 * self.correlations * u * v
         normal = -math.log(2 * math.pi) - self.deviations.log().sum(-1) - 0.5 * rest.log() - distance / (2 * rest)
@@ -85,9 +85,9 @@ class PenMixture:
         correlation = self.correlations.gather(-1, chosen)[..., 0]
         first, second = torch.empty_like(mean).normal_(generator=generator).unbind(-1)
         together = correlation * first + (1 - correlation.square()).sqrt() * second
-        places = mean + deviation * torch.stack([first, together], -1)
+        points = mean + deviation * torch.stack([first, together], -1)
         uniform = torch.empty_like(self.mark_logits).uniform_(generator=generator)
-        return places, (uniform < torch.sigmoid(self.mark_logits)).to(places.dtype)
+        return points, (uniform < torch.sigmoid(self.mark_logits)).to(points.dtype)
 
 
 def _sample_index(probabilities: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -32,9 +32,9 @@ def inner_kernel(
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
     total = tl.zeros((ROWS,), tl.float32)
     for start in range(0, width, WIDTH):
-        place = start + tl.arange(0, WIDTH)
-        at = row[:, None] * width + place[None, :]
-        inside = (row < count)[:, None] & (place < width)[None, :]
+        feature = start + tl.arange(0, WIDTH)
+        at = row[:, None] * width + feature[None, :]
+        inside = (row < count)[:, None] & (feature < width)[None, :]
         left = tl.load(grad_output + at, inside, other=0.0).to(tl.float32)
         total += tl.sum(left * tl.load(context + at, inside, other=0.0).to(tl.float32), 1)
     tl.store(inner + row, total, row < count)
@@ -63,7 +63,7 @@ def score_gradient_kernel(
     COLUMNS: tl.constexpr,
     WIDTH: tl.constexpr,
 ) -> None:
-    """de = a (dc V^T - inner): one tile (ROWS, COLUMNS); 0 in hidden places and beyond the end."""
+    """de = a (dc V^T - inner): one tile (ROWS, COLUMNS); 0 at hidden positions and beyond the end."""
     across = columns // COLUMNS
     tiles = rows // ROWS * across
     group = (tl.program_id(0) // tiles).to(tl.int64)
@@ -73,15 +73,15 @@ def score_gradient_kernel(
     at = group * all_targets + first + row
     from_weights = tl.zeros((ROWS, COLUMNS), tl.float32)
     for start in range(0, width, WIDTH):
-        place = start + tl.arange(0, WIDTH)
+        feature = start + tl.arange(0, WIDTH)
         left = tl.load(
-            grad_output + at[:, None] * width + place[None, :],
-            (row < targets)[:, None] & (place < width)[None, :],
+            grad_output + at[:, None] * width + feature[None, :],
+            (row < targets)[:, None] & (feature < width)[None, :],
             other=0.0,
         )
         right = tl.load(
-            values + group * sources * width + column[None, :].to(tl.int64) * width + place[:, None],
-            (column < sources)[None, :] & (place < width)[:, None],
+            values + group * sources * width + column[None, :].to(tl.int64) * width + feature[:, None],
+            (column < sources)[None, :] & (feature < width)[:, None],
             other=0.0,
         )
         from_weights = tl.dot(left, right, from_weights, input_precision=PRECISION)
@@ -121,7 +121,7 @@ def value_kernel(
     group = (tl.program_id(0) // tiles).to(tl.int64)
     tile = tl.program_id(0) % tiles
     column = tile // across * COLUMNS + tl.arange(0, COLUMNS)
-    place = tile % across * WIDTH + tl.arange(0, WIDTH)
+    feature = tile % across * WIDTH + tl.arange(0, WIDTH)
     total = tl.zeros((COLUMNS, WIDTH), tl.float32)
     for start in range(0, rows, ROWS):
         row = start + tl.arange(0, ROWS)
@@ -132,13 +132,13 @@ def value_kernel(
         if DROPS:
             share = share * kept(seed, drop, group, first + row, column, columns)
         right = tl.load(
-            grad_output + at[:, None] * width + place[None, :],
-            (row < targets)[:, None] & (place < width)[None, :],
+            grad_output + at[:, None] * width + feature[None, :],
+            (row < targets)[:, None] & (feature < width)[None, :],
             other=0.0,
         )
         total = tl.dot(tl.trans(share).to(right.dtype), right, total, input_precision=PRECISION)
-    inside = (column < sources)[:, None] & (place < width)[None, :]
-    at_value = out + group * sources * width + column[:, None].to(tl.int64) * width + place[None, :]
+    inside = (column < sources)[:, None] & (feature < width)[None, :]
+    at_value = out + group * sources * width + column[:, None].to(tl.int64) * width + feature[None, :]
     tl.store(at_value, total.to(out.dtype.element_ty), inside)
 
 
@@ -178,13 +178,13 @@ def fold_kernel(
     group = (tl.program_id(0) // tiles).to(tl.int64)
     tile = tl.program_id(0) % tiles
     row = tile // across * ROWS + tl.arange(0, ROWS)
-    place = tile % across * DEPTH + tl.arange(0, DEPTH)
-    mine = tl.load(own + group * rows * depth + row[:, None].to(tl.int64) * depth + place[None, :])
+    feature = tile % across * DEPTH + tl.arange(0, DEPTH)
+    mine = tl.load(own + group * rows * depth + row[:, None].to(tl.int64) * depth + feature[None, :])
     wide = is_wide(largest, LIMIT)
     total = tl.zeros((ROWS, DEPTH), tl.float32)
     plain = tl.zeros((ROWS, DEPTH), tl.float32)  # sum_y de r: what the vector's gradient needs
     gradients = grad_scores + group * rows * others + row * stride_own
-    theirs = other + group * others * depth + place
+    theirs = other + group * others * depth + feature
     for start in range(0, others, BLOCK):
         needed = True
         if SPARSE:
@@ -214,10 +214,10 @@ def fold_kernel(
                     if VECTOR:
                         plain += gradient * share
                         plain += other_gradient * other_share
-    amount = tl.load(vector + group % vectors * depth + place)
-    at_out = out + (group * all_rows + first + row[:, None]) * width + place[None, :]
-    inside = (row < length)[:, None] & (place < width)[None, :]
+    amount = tl.load(vector + group % vectors * depth + feature)
+    at_out = out + (group * all_rows + first + row[:, None]) * width + feature[None, :]
+    inside = (row < length)[:, None] & (feature < width)[None, :]
     tl.store(at_out, (4.0 * amount[None, :] * total).to(out.dtype.element_ty), inside)
     if VECTOR:
         base = vector_out + (group * (rows // ROWS) + tile // across) * depth
-        tl.store(base + place, -2.0 * tl.sum(plain, 0))
+        tl.store(base + feature, -2.0 * tl.sum(plain, 0))

@@ -46,7 +46,7 @@ else:
 
     @jit
     def reciprocal(values: tl.tensor) -> tl.tensor:
-        """1 / x in one instruction, to one unit in the last place."""
+        """1 / x in one instruction, to one unit in the last digit."""
         return tl.inline_asm_elementwise(
             "rcp.approx.ftz.f32 $0, $1;", "=f,f", [values], dtype=tl.float32, is_pure=True, pack=1
         )
@@ -62,7 +62,7 @@ def is_wide(largest: tl.tensor, limit: tl.constexpr) -> tl.tensor:
 def kept(
     seed: tl.tensor, drop: tl.tensor, group: tl.tensor, row: tl.tensor, column: tl.tensor, columns: tl.tensor
 ) -> tl.tensor:
-    """Dropout: 1 / (1 - p) where a weight stays, 0 where it goes; the same for the same seed and place."""
+    """Dropout: 1 / (1 - p) where a weight stays, 0 where it goes; the same for the same seed and position."""
     draw = tl.rand(tl.load(seed) + group, row[:, None] * columns + column[None, :])
     return tl.where(draw >= drop, 1.0 / (1.0 - drop), 0.0)
 
@@ -129,7 +129,7 @@ def score_kernel(
 ) -> None:
     """e_ts = v^T tanh(q_t + k_s), -inf where hidden: one tile (ROWS, COLUMNS) of one group.
 
-    Queries (G, Dp, Tp) and keys (G, Dp, Sp) come exponentiated; `first` is the place of the first query in the whole
+    Queries (G, Dp, Tp) and keys (G, Dp, Sp) come exponentiated; `first` is the position of the first query in the whole
     sequence, for the causal rule.
     """
     across = columns // COLUMNS
@@ -208,7 +208,7 @@ def context_kernel(
     group = (tl.program_id(0) // tiles).to(tl.int64)
     tile = tl.program_id(0) % tiles
     row = tile // across * ROWS + tl.arange(0, ROWS)
-    place = tile % across * WIDTH + tl.arange(0, WIDTH)
+    feature = tile % across * WIDTH + tl.arange(0, WIDTH)
     peak = tl.full((ROWS,), float("-inf"), tl.float32)
     sum_ = tl.zeros((ROWS,), tl.float32)
     mixed = tl.zeros((ROWS, WIDTH), tl.float32)
@@ -216,9 +216,9 @@ def context_kernel(
         column = start + tl.arange(0, COLUMNS)
         at = scores + group * rows * columns + row[:, None] * columns + column[None, :]
         score = tl.load(at)
-        inside = (column < sources)[:, None] & (place < width)[None, :]
+        inside = (column < sources)[:, None] & (feature < width)[None, :]
         value = tl.load(
-            values + group * sources * width + column[:, None].to(tl.int64) * width + place[None, :],
+            values + group * sources * width + column[:, None].to(tl.int64) * width + feature[None, :],
             mask=inside,
             other=0.0,
         )
@@ -234,9 +234,9 @@ def context_kernel(
     empty = sum_ == 0.0
     whole = tl.where(empty, 1.0, sum_)
     at = group * all_targets + first + row
-    inside = (row < targets)[:, None] & (place < width)[None, :]
+    inside = (row < targets)[:, None] & (feature < width)[None, :]
     mixed = mixed / whole[:, None]
-    here = at[:, None] * width + place[None, :]
+    here = at[:, None] * width + feature[None, :]
     tl.store(context + here, mixed.to(context.dtype.element_ty), inside)
     if KEEPS:
         tl.store(exact + here, mixed, inside)

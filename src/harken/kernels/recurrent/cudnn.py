@@ -81,11 +81,11 @@ def run(call: Call) -> Result:
 
 def _cast_flat(weights: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
     """The weights in another dtype as views of one piece of memory in cuDNN's order: all matrices, then all biases."""
-    order = sorted(range(len(weights)), key=lambda place: weights[place].dim() == 1)
-    flat = torch.cat([weights[place].flatten() for place in order]).to(dtype)
-    pieces = flat.split([weights[place].numel() for place in order])
-    cast = {place: piece.view_as(weights[place]) for place, piece in zip(order, pieces, strict=True)}
-    return [cast[place] for place in range(len(weights))]
+    order = sorted(range(len(weights)), key=lambda index: weights[index].dim() == 1)
+    flat = torch.cat([weights[index].flatten() for index in order]).to(dtype)
+    pieces = flat.split([weights[index].numel() for index in order])
+    cast = {index: piece.view_as(weights[index]) for index, piece in zip(order, pieces, strict=True)}
+    return [cast[index] for index in range(len(weights))]
 
 
 @torch.no_grad()

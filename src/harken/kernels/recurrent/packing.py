@@ -134,7 +134,9 @@ def check_lengths(lengths: Tensor, batch: int, time: int) -> list[int]:
 
 
 def check_shape(lengths: Tensor, batch: int) -> None:
-    """What can be checked without reading the lengths."""
+    """Check what can be known without reading the lengths."""
     if lengths.shape != (batch,) or lengths.is_floating_point():
-        found = f"shape {tuple(lengths.shape)} and {lengths.dtype}"
-        raise ValueError(f"lengths has {found}, but one whole number for each of the {batch} rows is needed")
+        raise ValueError(
+            f"lengths has shape {tuple(lengths.shape)} and {lengths.dtype}, but one whole number is needed for each of "
+            f"the {batch} rows"
+        )

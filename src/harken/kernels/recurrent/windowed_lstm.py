@@ -120,6 +120,6 @@ def windowed_lstm(
     """Inputs (B, T, 4 H) and what the loop is made of -> h (B, T, H), w (B, T, E), φ (B, T, U) without a gradient."""
     dtype = joint.dtype
     by_time = inputs.to(dtype).transpose(0, 1).contiguous()
-    found = _Loop.apply(by_time, joint, project, bias, characters.to(dtype), mask.to(dtype))
-    hidden, seen, weights = (value.transpose(0, 1) for value in found)
+    by_step = _Loop.apply(by_time, joint, project, bias, characters.to(dtype), mask.to(dtype))
+    hidden, seen, weights = (value.transpose(0, 1) for value in by_step)
     return hidden, seen, weights

@@ -167,18 +167,18 @@ class Pass:
         """Whether `weight_tasks` reads the gradients of what the gates see, those of W x + b."""
         return False
 
-    def gradient_tasks(self, wanted: set[str], parts: int) -> list[Task]:
+    def gradient_tasks(self, needed: set[str], parts: int) -> list[Task]:
         """Tasks that fill `gradients`, one product over all steps each, the longest first."""
         made, tensors, grad_gates = self.gradients, self.tensors, self.grad_inputs
-        tasks = self.weight_tasks(wanted)
-        if "weight_ih" in wanted:
+        tasks = self.weight_tasks(needed)
+        if "weight_ih" in needed:
             tasks.append(lambda: made.update(weight_ih=grad_gates.t() @ tensors["values"]))
-        if "values" in wanted:
+        if "values" in needed:
             made["values"] = torch.empty_like(tensors["values"])
             tasks += linear_tasks(grad_gates, tensors["weight_ih"].t(), None, made["values"], parts)
         if self.norm_input is not None:
             made["norm_input"], made["bias"] = self.norm_input.gradients()
-        elif "bias" in wanted:
+        elif "bias" in needed:
             tasks.append(lambda: made.update(bias=column_sums(grad_gates)))
         if self.norm is not None:
             made["norm_hidden"] = self.norm.gradients()[0]
@@ -186,9 +186,9 @@ class Pass:
             made[name] = gradient
         return tasks
 
-    def weight_tasks(self, wanted: set[str]) -> list[Task]:
+    def weight_tasks(self, needed: set[str]) -> list[Task]:
         """Those of the recurrent weights."""
-        if "weight_hh" not in wanted:
+        if "weight_hh" not in needed:
             return []
         return [lambda: self.gradients.update(weight_hh=self.grad_products.t() @ self.seen)]
 

@@ -214,9 +214,9 @@ class GRUAfterPass(Pass):
         )
         return self.recurrent_back(self.through_norm(span, self.grad_normed[span.packed])), grad_hidden
 
-    def weight_tasks(self, wanted: set[str]) -> list[Task]:
-        tasks = super().weight_tasks(wanted)
-        if "inner_bias" in wanted:
+    def weight_tasks(self, needed: set[str]) -> list[Task]:
+        tasks = super().weight_tasks(needed)
+        if "inner_bias" in needed:
             grad_gates = self.grad_normed[:, 2 * self.gate_width :]
             tasks.append(lambda: self.gradients.update(inner_bias=column_sums(grad_gates)))
         return tasks
@@ -270,8 +270,8 @@ class GRUBeforePass(Pass):
             torch.cat((both, inner), 1, out=self.grad_products[span.packed])
         return self.from_gates(both).add_(through), grad_hidden
 
-    def weight_tasks(self, wanted: set[str]) -> list[Task]:
-        if "weight_hh" not in wanted:
+    def weight_tasks(self, needed: set[str]) -> list[Task]:
+        if "weight_hh" not in needed:
             return []
         gradient = torch.empty_like(self.tensors["weight_hh"])
         self.gradients["weight_hh"] = gradient
@@ -282,7 +282,7 @@ class GRUBeforePass(Pass):
             lambda: torch.mm(of_candidate.t(), self.reset_hidden, out=candidate),
         ]
 
-    def gradient_tasks(self, wanted: set[str], parts: int) -> list[Task]:
+    def gradient_tasks(self, needed: set[str], parts: int) -> list[Task]:
         if self.norms is not None:
             self.gradients["norm_hidden"] = torch.cat([norm.gradients()[0] for norm in self.norms])
-        return super().gradient_tasks(wanted, parts)
+        return super().gradient_tasks(needed, parts)

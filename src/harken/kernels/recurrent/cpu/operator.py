@@ -43,7 +43,7 @@ def is_available() -> bool:
 
 @dataclass
 class _Layer:
-    """One call of the operator: what it is given beside tensors, and what the forward pass keeps for the backward."""
+    """One call of the operator: its arguments beside tensors, and the state kept for the backward pass."""
 
     settings: list[Setting]
     plan: Plan
@@ -79,7 +79,7 @@ class _Operator(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: Any, output: tuple[Tensor, ...]) -> None:
         ctx.layer, *tensors = inputs
         if any(ctx.needs_input_grad):
-            ctx.save_for_backward(output[0], *tensors)  # the passes hold aliases: changes in span are detected here
+            ctx.save_for_backward(output[0], *tensors)  # the passes hold aliases: changes in place are detected here
         else:
             ctx.layer.release()
 
@@ -95,14 +95,14 @@ class _Operator(torch.autograd.Function):
         for count, (each, piece) in enumerate(zip(layer.passes, pieces, strict=True)):
             each.begin_backward(piece, last[count * states : (count + 1) * states], keep_graph)
         run_all([partial(each.backward, *some) for some in layer.lanes for each in layer.passes])
-        needed = _groups(ctx.needs_input_grad[1:])
-        wanted = [{name for name, need in zip(NAMES, some, strict=True) if need} for some in needed]
-        pairs = list(zip(layer.passes, wanted, strict=True))
+        groups = _groups(ctx.needs_input_grad[1:])
+        needed = [{name for name, need in zip(NAMES, group, strict=True) if need} for group in groups]
+        pairs = list(zip(layer.passes, needed, strict=True))
         run_all([task for each, names in pairs for task in each.gradient_tasks(names, layer.parts)])
-        found = [each.gradients.get(name) if name in names else None for each, names in pairs for name in NAMES]
+        flat = [each.gradients.get(name) if name in names else None for each, names in pairs for name in NAMES]
         if not keep_graph:
             layer.release()
-        return None, *found
+        return None, *flat
 
 
 def make_pass(setting: Setting, tensors: dict[str, Tensor], plan: Plan) -> Pass:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 LEAST_PACKED = 2**17  # numbers in a weight: from here on packing is faster
-BLOCK_ROWS = 128  # of a wide product at a time: what it makes is still in the cache when it is put in its place
+BLOCK_ROWS = 128  # of a wide product at a time: the result is still in the cache when it is copied
 TYPICAL_ROWS = 32  # oneDNN packs for a number of rows; what it makes of this one is good for all
 
 
@@ -58,7 +58,7 @@ def linear_tasks(
 ) -> list[Callable[[], object]]:
     """Tasks that make `out = values @ weight.T + bias` (N, O), each for some rows.
 
-    `then(product, start)` may change the product of some rows, from row `start` on, before it is put in its place.
+    `then(product, start)` may change the product of some rows, from row `start` on, before it is copied.
     """
     product = Packed(weight)
 

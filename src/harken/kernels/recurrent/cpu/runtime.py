@@ -10,9 +10,9 @@ call, up to `MAX_BYTES` in all.
 
 A forked process has neither its parent's threads nor the owner of a lock that was held, so both start afresh.
 
->>> found = []
->>> run_all([lambda: found.append(1)])
->>> found
+>>> results = []
+>>> run_all([lambda: results.append(1)])
+>>> results
 [1]
 >>> buffer = acquire(torch.empty(0), 3, 4)
 >>> buffer.shape
@@ -83,14 +83,14 @@ def _without_autograd(task: Callable[[], object]) -> None:
 
 def acquire(like: Tensor, rows: int, width: int) -> Tensor:
     """An uninitialised buffer (rows, width) of the dtype of `like`."""
-    wanted = rows * width
+    size = rows * width
     with _workspace_lock:
-        fitting = [flat for flat in _spare if flat.dtype == like.dtype and wanted <= len(flat) <= 2 * wanted]
+        fitting = [flat for flat in _spare if flat.dtype == like.dtype and size <= len(flat) <= 2 * size]
         if fitting:
             best = min(fitting, key=len)
             _spare[:] = [flat for flat in _spare if flat is not best]
-            return best[:wanted].view(rows, width)
-    return like.new_empty(wanted).view(rows, width)
+            return best[:size].view(rows, width)
+    return like.new_empty(size).view(rows, width)
 
 
 def release(buffers: Iterable[Tensor]) -> None:

@@ -3,7 +3,7 @@
 
 A program has the units and rows it has in `harken.kernels.recurrent.triton.forward`, and holds the columns of U that
 lead to its units. It carries the gradients of its part of the state in registers; at each step it turns them into
-gradients of its gates, writes these where they are wanted afterwards, in the gradient of W x + b, and reads there what
+gradients of its gates, writes these where they are needed afterwards, in the gradient of W x + b, and reads there what
 the other programs wrote: U^T times all gates is what reaches h of the step before. Where U h is normalised, its
 gradient is not that of W x + b, and goes into a tensor of its own. Weight gradients are products over all steps, made
 after the launch; those of peepholes and gains are summed up on the way.
@@ -83,7 +83,7 @@ def backward_step(
     candidate_held,
     kept,
     peeps,
-    norm,  # boards, gains; empty where nothing is normalised
+    norm,  # exchange buffers, gains; empty where nothing is normalised
     stay_hidden,
     stay_cell,
     d_input,
@@ -117,7 +117,7 @@ def backward_step(
     target = d_input  # of the gradients that the product sees
     if NORM[0] > 0:
         target = d_product
-        board, inner_board, gains, inner_gain, inner_shift = norm
+        exchange, inner_exchange, gains, inner_gain, inner_shift = norm
         normal = normed[0].to(tl.float32)
     d_new, d_old = zoneout_backward(d_hidden + above.to(tl.float32), stay_hidden, zone, offset, now, ZONE)
     w = i.to(tl.float32)
@@ -145,7 +145,7 @@ def backward_step(
             norm_sums = (d_gains, d_inner_gain, d_inner_shift)
             d_inner, limit = norm_backward(
                 (d_seen * inner_gain)[:, :, None], inner[:, :, None], normed[3][:, None],
-                inside, inner_board, at, block, runs, limit, H, NORM, PLAN,
+                inside, inner_exchange, at, block, runs, limit, H, NORM, PLAN,
             )  # fmt: skip
             d_seen, _, _, _ = one_by_one(d_inner, 1)
         d_input_gate, d_forget, d_candidate, d_before = lstm_backward(
@@ -189,7 +189,7 @@ def backward_step(
             norm_sums = (d_gains, d_inner_gain, d_inner_shift)
             d_inner, limit = norm_backward(
                 (d_candidate * inner_gain)[:, :, None], inner[:, :, None], normed[3][:, None],
-                inside, inner_board, at, block, runs, limit, H, NORM, PLAN,
+                inside, inner_exchange, at, block, runs, limit, H, NORM, PLAN,
             )  # fmt: skip
             d_inner, _, _, _ = one_by_one(d_inner, 1)
             tl.store(
@@ -212,7 +212,7 @@ def backward_step(
     if NORM[0] > 0:
         d_normal = side_by_side(gates, R)
         made, limit = norm_backward(
-            d_normal * gains, normal, normed[1], inside, board, at, block, runs, limit, H, NORM, PLAN
+            d_normal * gains, normal, normed[1], inside, exchange, at, block, runs, limit, H, NORM, PLAN
         )
         keep_gates(target, start, unit, now, H, one_by_one(made, R), NORM[2], GATES, True)
         # nobody waits for the rest
@@ -261,8 +261,8 @@ def backward_kernel(
     d_cell_first,
     d_extra,  # (row blocks, D, 3, H)
     gain,
-    board,
-    inner_board,
+    exchange,
+    inner_exchange,
     normals,
     scales,
     d_gain,  # (row blocks, D, ROWS, H)
@@ -320,7 +320,7 @@ def backward_kernel(
     sums, norm, norm_sums = (none, none, none), (), ()
     if NORM[0] > 0:
         gains, inner_gain, inner_shift = gains_of(gain, direction, unit, H, ROWS, NORM)
-        norm = (board, inner_board, gains, inner_gain, inner_shift)
+        norm = (exchange, inner_exchange, gains, inner_gain, inner_shift)
         norm_sums = (tl.zeros((BB, BH, R), tl.float32), none, none)
 
     here = (row, length, direction, unit, inside, tl.program_id(0) % blocks)

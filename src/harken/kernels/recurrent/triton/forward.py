@@ -54,7 +54,7 @@ def forward_step(
     candidate_held,
     kept,
     peeps,
-    norm,  # boards, what is kept for the backward pass, gains; empty where nothing is normalised
+    norm,  # exchange buffers, what is kept for the backward pass, gains; empty where nothing is normalised
     from_input,
     stay_hidden,
     stay_cell,
@@ -97,8 +97,8 @@ def forward_step(
     i, j, k, o = inputs
     at = start // H  # which row of (T, B, D)
     if NORM[0] > 0:
-        board, inner_board, normals, scales, gains, inner_gain, inner_shift = norm
-        normal, scale, limit = normalised((a, b, c, d), inside, board, at, block, runs, limit, H, R, NORM, PLAN)
+        exchange, inner_exchange, normals, scales, gains, inner_gain, inner_shift = norm
+        normal, scale, limit = normalised((a, b, c, d), inside, exchange, at, block, runs, limit, H, R, NORM, PLAN)
         a, b, c, d = one_by_one(normal * gains, R)
     old_hidden, old_cell = hidden, cell
     first, second, third, fourth = hidden, hidden, hidden, hidden
@@ -113,7 +113,7 @@ def forward_step(
             )
         if NORM[0] > 0:
             inner, inner_scale, limit = normalised(
-                (cell,), inside, inner_board, at, block, runs, limit, H, 1, NORM, PLAN
+                (cell,), inside, inner_exchange, at, block, runs, limit, H, 1, NORM, PLAN
             )
             output_gate = fourth if KIND == "lstm" else third
             seen_cell, _, _, _ = one_by_one(inner, 1)
@@ -136,7 +136,9 @@ def forward_step(
             candidate_held, reset_seen, reset_seen, start, start, runs, 0, H, limit, 1, False, 1, PLAN
         )
         if NORM[0] > 0:
-            inner, inner_scale, limit = normalised((e,), inside, inner_board, at, block, runs, limit, H, 1, NORM, PLAN)
+            inner, inner_scale, limit = normalised(
+                (e,), inside, inner_exchange, at, block, runs, limit, H, 1, NORM, PLAN
+            )
             e, _, _, _ = one_by_one(inner * inner_gain[:, :, None], 1)
         third = tanh(k + e)
         hidden = hidden + second * (third - hidden)
@@ -189,8 +191,8 @@ def forward_kernel(
     saved,  # (T, B, D, saved gates, H)
     previous,  # (T, B, D, H): the C, or the h of a GRU, that a step began with
     gain,  # (D, ROWS, H): of the gates, of the inner norm, and C's shift
-    board,  # (T, B, D, blocks, R, 2)
-    inner_board,
+    exchange,  # (T, B, D, blocks, R, 2)
+    inner_exchange,
     normals,  # (T, B, D, norms, H): what was normalised
     scales,  # (T, B, D, norms): and by how much
     ok_flag,
@@ -257,7 +259,7 @@ def forward_kernel(
     norm = ()
     if NORM[0] > 0:
         gains, inner_gain, inner_shift = gains_of(gain, direction, unit, H, ROWS, NORM)
-        norm = (board, inner_board, normals, scales, gains, inner_gain, inner_shift)
+        norm = (exchange, inner_exchange, normals, scales, gains, inner_gain, inner_shift)
 
     here = (row, length, direction, unit, inside, tl.program_id(0) % blocks)
     _, start = offsets(0, row, length, direction, B, H, unit, D, REVERSE)

@@ -139,8 +139,8 @@ def _over_steps(
     if reverse:  # a row's first step is its last time; what lies behind it in `states` is 0
         total = gradient[:-rows].t() @ states[rows:]
         if first is not None:
-            place = (lengths - 1).clamp(min=0) * rows + torch.arange(rows, device=lengths.device)
-            total = torch.addmm(total, gradient[place].t(), first)  # a row of no steps has gradients of 0
+            first_step = (lengths - 1).clamp(min=0) * rows + torch.arange(rows, device=lengths.device)
+            total = torch.addmm(total, gradient[first_step].t(), first)  # a row of no steps has gradients of 0
         return total
     total = gradient[rows:].t() @ states[:-rows]
     return total if first is None else torch.addmm(total, gradient[:rows].t(), first)

@@ -43,8 +43,8 @@ def _run(call: Call, directions: Sequence[Direction], reverse: bool) -> Result:
 
     def joined(name: str, join: Any = _stacked, to: torch.dtype | None = dtype) -> Tensor | None:
         """The tensor `name` of all directions, or None where the cells have none."""
-        found = [given[name] for given in tensors if given.get(name) is not None]
-        return join(found).to(to) if found else None
+        parts = [given[name] for given in tensors if given.get(name) is not None]
+        return join(parts).to(to) if parts else None
 
     weight_in, bias, weight = joined("weight_ih", _joined), joined("bias", _joined), joined("weight_hh")
     extra = joined("weight_ch" if kind in CELLS else "inner_bias")

@@ -4,10 +4,9 @@
 n = (v - mean(v)) / sqrt(var(v) + epsilon)        dv = (dn - mean(dn) - n mean(dn n)) / sqrt(var(v) + epsilon)
 
 Both means of a line are over all H units, gate by gate; a program has BH of them. It writes two numbers a row and gate
-on a board and reads those of all programs: forward its sum, and its sum of squares about its own mean, which are put
-together as Chan et al. (1983) do, so that nothing cancels; backward the sums of dn and of dn n. The board was filled
-with the sentinel (`harken.kernels.recurrent.triton.product`), and the wait is bounded
-likewise.
+into an exchange buffer and reads those of all programs: forward its sum, and its sum of squares about its own mean,
+which are combined as Chan et al. (1983) do, so that nothing cancels; backward the sums of dn and of dn n. The buffer was
+filled with the sentinel (`harken.kernels.recurrent.triton.product`), and the wait is bounded likewise.
 
 Tiles are (BB, BH, R): R gates side by side. NORM is (blocks, pairs, gates, norms, R): blocks of units, rounded up to a
 power of two; pairs of numbers of one row that are read at once; gates that are normalised together; these, and the
@@ -35,7 +34,7 @@ def side_by_side(gates, R: tl.constexpr):
 
 @triton.jit
 def one_by_one(values, R: tl.constexpr):
-    """The other way; what is missing of four is the first again."""
+    """The inverse of `side_by_side`; what is missing of four is the first again."""
     if R == 4:
         even, odd = tl.split(values.reshape(values.shape[0], values.shape[1], 2, 2))
         first, third = tl.split(even)
@@ -50,7 +49,7 @@ def one_by_one(values, R: tl.constexpr):
 
 
 @triton.jit
-def _publish(board, at, block, running, values, others, H: tl.constexpr, R: tl.constexpr, PLAN: tl.constexpr):
+def _publish(exchange, at, block, running, values, others, H: tl.constexpr, R: tl.constexpr, PLAN: tl.constexpr):
     """Write this program's sums of R tiles (BB, BH) and of R others; a row lies within a warp, and stays there."""
     BH: tl.constexpr = PLAN[0]
     BB: tl.constexpr = PLAN[1]
@@ -61,31 +60,31 @@ def _publish(board, at, block, running, values, others, H: tl.constexpr, R: tl.c
         numbers = tl.where(column == 2 * gate, tl.sum(values[gate], 1)[:, None], numbers)
         numbers = tl.where(column == 2 * gate + 1, tl.sum(others[gate], 1)[:, None], numbers)
     pointer = ((at * BLOCKS + block) * (2 * R))[:, None] + column
-    tl.store(board + pointer, avoid_sentinel(numbers, board), mask=running[:, None] & (column < 2 * R))
+    tl.store(exchange + pointer, avoid_sentinel(numbers, exchange), mask=running[:, None] & (column < 2 * R))
 
 
 @triton.jit
 def _collect(
-    board, at, running, limit, FIRST: tl.constexpr, COUNT: tl.constexpr, BLOCKS: tl.constexpr, R: tl.constexpr
+    exchange, at, running, limit, FIRST: tl.constexpr, COUNT: tl.constexpr, BLOCKS: tl.constexpr, R: tl.constexpr
 ):
     """The two numbers (BB, COUNT, R) of each of COUNT programs from FIRST on, 0 of those that are not there."""
     BB: tl.constexpr = at.shape[0]
     block = FIRST + tl.arange(0, COUNT)[None, :, None]
     pointer = at[:, None, None] * (BLOCKS * 2 * R) + block * (2 * R) + tl.arange(0, 2 * R)[None, None, :]
-    pointer = board + pointer  # what one program wrote of a row is read as one piece
+    pointer = exchange + pointer  # what one program wrote of a row is read as one piece
     mask = running[:, None, None] & (block < BLOCKS)
-    found = tl.load(pointer, mask=mask, other=0.0, volatile=True)
-    waiting = has_sentinel((found,), 1)
+    published = tl.load(pointer, mask=mask, other=0.0, volatile=True)
+    waiting = has_sentinel((published,), 1)
     tries = 0
     while waiting > 0:
-        found = tl.load(pointer, mask=mask, other=0.0, volatile=True)
-        waiting = has_sentinel((found,), 1)
+        published = tl.load(pointer, mask=mask, other=0.0, volatile=True)
+        waiting = has_sentinel((published,), 1)
         tries += 1
         if tries >= limit:
             waiting = 0
     if tries >= limit:
         limit = 1
-    first, second = tl.split(found.reshape(BB, COUNT, R, 2))
+    first, second = tl.split(published.reshape(BB, COUNT, R, 2))
     return first, second, limit
 
 
@@ -105,7 +104,7 @@ def _put_together(mean, spread, sums, squares, H: tl.constexpr, FIRST: tl.conste
 
 
 @triton.jit
-def moments(board, at, running, limit, H: tl.constexpr, R: tl.constexpr, NORM: tl.constexpr, PLAN: tl.constexpr):
+def moments(exchange, at, running, limit, H: tl.constexpr, R: tl.constexpr, NORM: tl.constexpr, PLAN: tl.constexpr):
     """Mean and 1 / sqrt(var + epsilon), (BB, R), from what all programs wrote."""
     BH: tl.constexpr = PLAN[0]
     BB: tl.constexpr = PLAN[1]
@@ -114,14 +113,14 @@ def moments(board, at, running, limit, H: tl.constexpr, R: tl.constexpr, NORM: t
     mean = tl.zeros((BB, R), tl.float32)
     spread = mean
     for first in tl.static_range(0, BLOCKS, COUNT):
-        sums, squares, limit = _collect(board, at, running, limit, first, COUNT, BLOCKS, R)
+        sums, squares, limit = _collect(exchange, at, running, limit, first, COUNT, BLOCKS, R)
         mean, spread = _put_together(mean, spread, sums, squares, H, first, BH)
     return mean, 1.0 / tl.sqrt(spread / H + 1e-5), limit
 
 
 @triton.jit
 def normalised(
-    values, inside, board, at, block, running, limit,
+    values, inside, exchange, at, block, running, limit,
     H: tl.constexpr, R: tl.constexpr, NORM: tl.constexpr, PLAN: tl.constexpr,
 ):  # fmt: skip
     """Of this program's units, n (BB, BH, R) and 1 / sqrt(var + epsilon), (BB, R).
@@ -129,7 +128,7 @@ def normalised(
     Args:
         values: R tiles (BB, BH), or four.
         inside: (BB, BH), where there is a unit.
-        board: (T x B x D, programs, R, 2).
+        exchange: (T x B x D, programs, R, 2).
         at: (BB,), which of its rows this step has.
         block: which program of a row this is.
         running: (BB,), whether a row has this step.
@@ -142,8 +141,8 @@ def normalised(
         apart = tl.where(inside, clean - (tl.sum(clean, 1) / there)[:, None], 0.0)
         own = own + (clean,)  # noqa: RUF005
         squares = squares + (apart * apart,)  # noqa: RUF005
-    _publish(board, at, block, running, own, squares, H, R, PLAN)
-    mean, scale, limit = moments(board, at, running, limit, H, R, NORM, PLAN)
+    _publish(exchange, at, block, running, own, squares, H, R, PLAN)
+    mean, scale, limit = moments(exchange, at, running, limit, H, R, NORM, PLAN)
     return (side_by_side(values, R) - mean[:, None, :]) * scale[:, None, :], scale, limit
 
 
@@ -154,7 +153,7 @@ def _two_sums(first, second, more_first, more_second):
 
 @triton.jit
 def norm_backward(
-    gradient, normal, scale, inside, board, at, block, running, limit,
+    gradient, normal, scale, inside, exchange, at, block, running, limit,
     H: tl.constexpr, NORM: tl.constexpr, PLAN: tl.constexpr,
 ):  # fmt: skip
     """The gradient of n (BB, BH, R) -> that of v; the rest is as in `normalised`."""
@@ -166,12 +165,12 @@ def norm_backward(
     clean = tl.where(inside[:, :, None], gradient, 0.0)
     first, second = tl.reduce((clean, clean * normal), 1, _two_sums)
     pointer = ((at * BLOCKS + block) * (2 * R))[:, None] + tl.arange(0, 2 * R)[None, :]
-    numbers = avoid_sentinel(tl.join(first, second).reshape(BB, 2 * R), board)
-    tl.store(board + pointer, numbers, mask=running[:, None])
+    numbers = avoid_sentinel(tl.join(first, second).reshape(BB, 2 * R), exchange)
+    tl.store(exchange + pointer, numbers, mask=running[:, None])
     mean = tl.zeros((BB, R), tl.float32)
     along = mean
     for block_now in tl.static_range(0, BLOCKS, COUNT):
-        sums, products, limit = _collect(board, at, running, limit, block_now, COUNT, BLOCKS, R)
+        sums, products, limit = _collect(exchange, at, running, limit, block_now, COUNT, BLOCKS, R)
         sums, products = tl.reduce((sums, products), 1, _two_sums)
         mean += sums / H
         along += products / H
@@ -222,8 +221,8 @@ def kept_norm(normals, scales, at, unit, now, running, H: tl.constexpr, NORM: tl
     row = (at * NORMS)[:, None] + gate[None, :]
     scale = tl.load(scales + row, mask=running[:, None] & (gate < GATES)[None, :], other=0.0)
     if NORMS > GATES:
-        inner_place = ((at * NORMS + GATES) * H)[:, None] + unit[None, :]
-        inner = tl.load(normals + inner_place, mask=now, other=0.0)
+        inner_offset = ((at * NORMS + GATES) * H)[:, None] + unit[None, :]
+        inner = tl.load(normals + inner_offset, mask=now, other=0.0)
         inner_scale = tl.load(scales + at * NORMS + GATES, mask=running, other=0.0)
         return normal, scale, inner, inner_scale
     else:

@@ -3,7 +3,7 @@
 W x + b of all steps and directions goes in as one tensor (one product, computed by torch); the kernels are in
 `forward.py` and `backward.py`. They compute in the dtype of W x + b, sums, c and gains in float32; under autocast the
 caller casts to its dtype (`layer.py`). Under `torch.compile` the operator is one node of the graph; without it,
-`layer.py` takes a shorter way.
+`layer.py` launches the kernels itself.
 Reference: `harken.nn.recurrent.unroll.unroll_padded`.
 """
 

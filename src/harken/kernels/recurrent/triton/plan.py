@@ -2,8 +2,8 @@
 
 A program has BH units and BB rows. Its slice of U has to fit into the registers or the shared memory of a
 multiprocessor beside what it works on, and there may be no more programs than multiprocessors: they wait for each
-other, so that none may have to wait for a free place. Fewer rows a program mean less to read in a step, so the smallest
-BB that fits is taken. The other numbers are those that were fastest on an H200 (`benchmarks/gpu_recurrent.py`).
+other, so that none may have to wait for a free processor. Fewer rows a program mean less to read in a step, so the
+smallest BB that fits is taken. The other numbers are those that were fastest on an H200 (`benchmarks/gpu_recurrent.py`).
 
 >>> plan_of("lstm", torch.bfloat16, rows=16, hidden=768, directions=1, chip=Chip(132, 232448))
 Plan(units=16, rows=8, parts=4, columns=64, chunks=3, group=3, in_registers=False, warps=4)
@@ -41,8 +41,10 @@ class Chip(NamedTuple):
 @cache
 def chip_of(device: int) -> Chip | None:
     """What a plan may use of a GPU; None where the kernels were not measured (all but Hopper)."""
-    found: Any = torch.cuda.get_device_properties(device)
-    return Chip(found.multi_processor_count, found.shared_memory_per_block_optin) if found.major == 9 else None
+    device_properties: Any = torch.cuda.get_device_properties(device)
+    if device_properties.major != 9:
+        return None
+    return Chip(device_properties.multi_processor_count, device_properties.shared_memory_per_block_optin)
 
 
 def kernel_kind(cell: Any) -> str | None:

@@ -85,7 +85,7 @@ def _added(sums, R: tl.constexpr, BH: tl.constexpr, BB: tl.constexpr, KS: tl.con
 
 
 @triton.jit
-def _found(
+def _load(
     source,
     other,
     offset,
@@ -98,7 +98,7 @@ def _found(
     START: tl.constexpr,
     PLAN: tl.constexpr,
 ):
-    """What the tiles (KS, KC, BB) of the group at START hold now; all loads are under way before the first is used."""
+    """The tiles (KS, KC, BB) of the group at START as they are now; all loads are issued before the first is used."""
     KS: tl.constexpr = PLAN[2]
     KC: tl.constexpr = PLAN[3]
     NK: tl.constexpr = PLAN[4]
@@ -106,7 +106,7 @@ def _found(
     column = tl.arange(0, KS)[:, None, None] * KC + tl.arange(0, KC)[None, :, None]  # (KS, KC, 1) of the first chunk
     base = source + offset[None, None, :] + column
     base_apart = other + offset_apart[None, None, :] + column if APART else base
-    found = ()
+    tiles = ()
     for tile in tl.static_range(START, min(START + GROUP, SEGMENTS * NK)):
         mask = running[None, None, :]
         if H % (KS * KC):
@@ -115,8 +115,8 @@ def _found(
             pointer = base_apart + tile % NK * KS * KC
         else:
             pointer = base + ((SEGMENTS - 1 - tile // NK) * segment_stride + tile % NK * KS * KC)
-        found = found + (tl.load(pointer, mask=mask, other=0.0, volatile=True),)  # noqa: RUF005
-    return found
+        tiles = tiles + (tl.load(pointer, mask=mask, other=0.0, volatile=True),)  # noqa: RUF005
+    return tiles
 
 
 @triton.jit
@@ -135,9 +135,9 @@ def has_sentinel(tiles, COUNT: tl.constexpr):
 
 
 @triton.jit
-def _rest(
+def _multiply(
     held,
-    found,
+    tiles,
     source,
     other,
     offset,
@@ -150,7 +150,7 @@ def _rest(
     R: tl.constexpr,
     PLAN: tl.constexpr,
 ):
-    """Up to four gates (BB, BH): the product with the first group, which was `found`, and with all others."""
+    """Up to four gates (BB, BH): the product with the first group, which was loaded before, and with all others."""
     BH: tl.constexpr = PLAN[0]
     BB: tl.constexpr = PLAN[1]
     KS: tl.constexpr = PLAN[2]
@@ -160,9 +160,9 @@ def _rest(
     sums = tl.zeros((KS, BH * R, BB), tl.float32)
     for start in tl.static_range(0, TILES, GROUP):
         if start > 0:
-            now = _found(source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, start, PLAN)
+            now = _load(source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, start, PLAN)
         else:
-            now = found
+            now = tiles
         for tile in tl.static_range(start, min(start + GROUP, TILES)):
             sums = tl.dot(held[tile], now[tile - start], sums, input_precision=PRECISION)
     return _added(sums, R, BH, BB, KS)
@@ -171,32 +171,32 @@ def _rest(
 @triton.jit
 def product(held, source, offset, running, H: tl.constexpr, R: tl.constexpr, PLAN: tl.constexpr):
     """Up to four gates (BB, BH) of rows that are there: element v of row b is source[offset[b] + v]."""
-    found = _found(source, source, offset, offset, running, 0, H, 1, False, 0, PLAN)
-    return _rest(held, found, source, source, offset, offset, running, 0, H, 1, False, R, PLAN)
+    tiles = _load(source, source, offset, offset, running, 0, H, 1, False, 0, PLAN)
+    return _multiply(held, tiles, source, source, offset, offset, running, 0, H, 1, False, R, PLAN)
 
 
 @triton.jit
 def tiles_of(source, offset, running, H: tl.constexpr, PLAN: tl.constexpr):
     """The tiles of rows that are there, for plans that load them all at once; 0 of rows that do not run."""
-    return _found(source, source, offset, offset, running, 0, H, 1, False, 0, PLAN)
+    return _load(source, source, offset, offset, running, 0, H, 1, False, 0, PLAN)
 
 
 @triton.jit
 def wait_tiles(source, offset, running, limit, H: tl.constexpr, PLAN: tl.constexpr):
     """They, once every element is there, and the limit for the next wait; several products can be made of them."""
     CHUNKS: tl.constexpr = PLAN[4]
-    found = tiles_of(source, offset, running, H, PLAN)
-    waiting = has_sentinel(found, CHUNKS)
+    tiles = tiles_of(source, offset, running, H, PLAN)
+    waiting = has_sentinel(tiles, CHUNKS)
     tries = 0
     while waiting > 0:
-        found = tiles_of(source, offset, running, H, PLAN)
-        waiting = has_sentinel(found, CHUNKS)
+        tiles = tiles_of(source, offset, running, H, PLAN)
+        waiting = has_sentinel(tiles, CHUNKS)
         tries += 1
         if tries >= limit:
             waiting = 0
     if tries >= limit:
         limit = 1
-    return found, limit
+    return tiles, limit
 
 
 @triton.jit
@@ -245,16 +245,16 @@ def wait_product(
     complete = 0  # 1: every element was seen before the last reading began, so that a NaN is one that was computed
     again = 1
     while again > 0:
-        found = _found(source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, 0, PLAN)
-        waiting = has_sentinel(found, WATCHED)
+        tiles = _load(source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, 0, PLAN)
+        waiting = has_sentinel(tiles, WATCHED)
         while waiting > 0:
-            found = _found(source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, 0, PLAN)
-            waiting = has_sentinel(found, WATCHED)
+            tiles = _load(source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, 0, PLAN)
+            waiting = has_sentinel(tiles, WATCHED)
             tries += 1
             if tries >= limit:
                 waiting = 0
-        first, second, third, fourth = _rest(
-            held, found, source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, R, PLAN
+        first, second, third, fourth = _multiply(
+            held, tiles, source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, R, PLAN
         )
         again = 0
         if TILES > GROUP:
@@ -262,7 +262,7 @@ def wait_product(
             if again > 0:
                 complete = 1
                 for start in tl.static_range(GROUP, TILES, GROUP):
-                    now = _found(
+                    now = _load(
                         source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, start, PLAN
                     )
                     complete = tl.minimum(complete, 1 - has_sentinel(now, min(GROUP, TILES - start)))

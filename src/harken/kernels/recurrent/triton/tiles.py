@@ -89,7 +89,7 @@ def gates_of(source, start, unit, mask, H: tl.constexpr, GATES: tl.constexpr):
 def keep_gates(
     target, start, unit, mask, H: tl.constexpr, gates, COUNT: tl.constexpr, GATES: tl.constexpr, WAITED: tl.constexpr
 ):
-    """The other way: the first COUNT of `gates`, as what can be waited for, or as they are."""
+    """Store the first COUNT of `gates` where `gates_of` reads them; WAITED: a value that is the sentinel is changed."""
     offset = target + (start * GATES)[:, None] + unit[None, :]
     for gate in tl.static_range(COUNT):
         made = avoid_sentinel(gates[gate], target) if WAITED else gates[gate].to(target.dtype.element_ty)
