@@ -5,8 +5,8 @@ n = (v - mean(v)) / sqrt(var(v) + epsilon)        dv = (dn - mean(dn) - n mean(d
 
 Both means of a line are over all H units, gate by gate; a program has BH of them. It writes two numbers a row and gate
 into an exchange buffer and reads those of all programs: forward its sum, and its sum of squares about its own mean,
-which are combined as Chan et al. (1983) do, so that nothing cancels; backward the sums of dn and of dn n. The buffer was
-filled with the sentinel (`harken.kernels.recurrent.triton.product`), and the wait is bounded likewise.
+which are combined as Chan et al. (1983) do, so that nothing cancels; backward the sums of dn and of dn n. The buffer
+was filled with the sentinel (`harken.kernels.recurrent.triton.product`), and the wait is bounded likewise.
 
 Tiles are (BB, BH, R): R gates side by side. NORM is (blocks, pairs, gates, norms, R): blocks of units, rounded up to a
 power of two; pairs of numbers of one row that are read at once; gates that are normalised together; these, and the

@@ -3,7 +3,7 @@
 A program has BH units and BB rows. Its slice of U has to fit into the registers or the shared memory of a
 multiprocessor beside what it works on, and there may be no more programs than multiprocessors: they wait for each
 other, so that none may have to wait for a free processor. Fewer rows a program mean less to read in a step, so the
-smallest BB that fits is taken. The other numbers are those that were fastest on an H200 (`benchmarks/gpu_recurrent.py`).
+smallest BB that fits is taken. The other numbers were the fastest on an H200 (`benchmarks/gpu_recurrent.py`).
 
 >>> plan_of("lstm", torch.bfloat16, rows=16, hidden=768, directions=1, chip=Chip(132, 232448))
 Plan(units=16, rows=8, parts=4, columns=64, chunks=3, group=3, in_registers=False, warps=4)
