@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harken.cli.common import bytes_in_words, seconds_in_words
+from harken.cli.common import format_bytes, format_seconds
 from harken.recipe import load_recipe, recipe_names, recipe_text
 
 
@@ -54,8 +54,8 @@ def test_check_follows_overrides(run: Callable[..., Any]) -> None:
 
 
 def test_amounts_in_words() -> None:
-    assert [bytes_in_words(count) for count in (12, 1234567, 5e12)] == ["12 bytes", "1.2 MB", "5,000.0 GB"]
-    assert [seconds_in_words(seconds) for seconds in (3, 120, 7200, 864000)] == [
+    assert [format_bytes(count) for count in (12, 1234567, 5e12)] == ["12 bytes", "1.2 MB", "5,000.0 GB"]
+    assert [format_seconds(seconds) for seconds in (3, 120, 7200, 864000)] == [
         "3 seconds",
         "2 minutes",
         "2 hours",

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from harken.cli.common import counting
-from harken.cli.progress import line_progress
+from harken.cli.progress import counting, line_progress
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tasks" / "translate"))
 from test_translator import ENGLISH, write_model

@@ -12,7 +12,6 @@ import pytest
 from typer.testing import CliRunner
 
 from harken.cli.app import app as cli
-from harken.cli.jobs.output_file import OutputFile
 from harken.cli.jobs.translate import Notes
 from harken.cli.jobs.translate_ray import write_round
 from harken.errors import UserError
@@ -25,6 +24,7 @@ from harken.serving.ray.engine import RayEngine
 from harken.serving.ray.shards import Shard, TranslatedShard, cut_rounds
 from harken.serving.settings import ServerSettings
 from harken.tasks.translate.lines import LARGEST, SMALLEST
+from harken.tasks.translate.output_file import OutputFile
 
 LINES = [f"line {number}" for number in range(100)]
 RECORD = {"harken": "0", "model": "m", "options": {}, "input": {}}

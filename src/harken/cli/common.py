@@ -8,26 +8,23 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from dataclasses import MISSING
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
 
 from harken.errors import UserError, printable
 from harken.files import expand_user
-from harken.tasks.interface import BATCH, Reading
+from harken.tasks.interface import BATCH, Field, Reading
 
 if TYPE_CHECKING:
-    from harken.lab.experiment import Progress
     from harken.tasks.job import Drawable, Job
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., None])
-EVERY = 15.0  # seconds between lines of progress where stderr is no terminal
 ENDINGS = (".html", ".svg", ".png")
 
 
@@ -69,6 +66,25 @@ def examples(*lines: str) -> Callable[[F], F]:
         return verb
 
     return decorate
+
+
+def annotation_of(field: Field) -> Any:
+    """The type of a parameter, with its flag, help and bounds."""
+    option = field.option
+    flag = option.flag or "--" + field.name.replace("_", "-")
+    text = option.description[:1].upper() + option.description[1:] + "."
+    if field.default is None and bool in get_args(field.kind):
+        flag = f"{flag}/--no-{flag[2:]}"
+    details = typer.Option(
+        flag,
+        help=text,
+        min=option.ge,
+        max=option.le,
+        hidden=option.is_hidden,
+        rich_help_panel=option.panel,
+        show_default=field.default not in (None, MISSING) and option.panel is None,
+    )
+    return Annotated[field.kind, details]
 
 
 def output_folder(text: str) -> Path:
@@ -204,7 +220,7 @@ def tell(message: str) -> None:
     print(printable(message), file=sys.stderr, flush=True)
 
 
-def bytes_in_words(count: float) -> str:
+def format_bytes(count: float) -> str:
     """1234567 -> 1.2 MB."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if count < 1000 or unit == "GB":
@@ -213,50 +229,9 @@ def bytes_in_words(count: float) -> str:
     return ""
 
 
-def seconds_in_words(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """5400 -> 1.5 hours."""
     for unit, length, until in (("seconds", 1, 90), ("minutes", 60, 5400), ("hours", 3600, 172800)):
         if seconds < until:
             return f"{seconds / length:.3g} {unit}"
     return f"{seconds / 86400:.3g} days"
-
-
-@contextmanager
-def measuring(what: str) -> Iterator[Progress]:
-    """A bar on stderr where a person looks, a line now and then where not; call it with the share done and a word."""
-    if not sys.stderr.isatty():
-        last = time.monotonic()
-
-        def line(done: float, say: str) -> None:
-            nonlocal last
-            if time.monotonic() - last >= EVERY:
-                last = time.monotonic()
-                tell(f"{what}  {done:4.0%}  {say}")
-
-        yield line
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    parts = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    columns = (*parts, TextColumn("{task.fields[say]}", markup=False))
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=1.0, say="")
-        yield lambda done, say: bar.update(task, completed=done, say=say)
-
-
-@contextmanager
-def counting(what: str, wanted: bool = True, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A live count on stderr at a terminal; call what it gives with the number done since the last call."""
-    if not wanted or not sys.stderr.isatty():
-        yield lambda done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-
-    columns = (what, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # Without redirect_stdout=False, rich would send what is printed to stdout to its own console, which is stderr.
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
-        task = progress.add_task(what, total=total)
-        yield lambda done: progress.advance(task, done)

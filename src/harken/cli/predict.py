@@ -10,9 +10,8 @@ import inspect
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import MISSING
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -23,7 +22,7 @@ from harken.cli.common import (
     ModelFolder,
     ReplaceBytes,
     TextColumn,
-    counting,
+    annotation_of,
     examples,
     in_batches,
     load_with_job,
@@ -33,8 +32,9 @@ from harken.cli.common import (
     tell,
 )
 from harken.cli.exits import guarded
+from harken.cli.progress import counting
 from harken.errors import UserError
-from harken.tasks.interface import CommandLine, Field, Interface, Options, Reading, fields_of
+from harken.tasks.interface import CommandLine, Interface, Options, Reading, fields_of
 from harken.tasks.registry import JOBS, interface_of, plugin_interfaces
 from harken.tasks.results import Printing, Result, as_result
 
@@ -90,25 +90,6 @@ def command_of(task: str, interface: Interface) -> Command:
         ]
     )
     return run
-
-
-def annotation_of(field: Field) -> Any:
-    """The type of a parameter, with its flag, help and bounds."""
-    option = field.option
-    flag = option.flag or "--" + field.name.replace("_", "-")
-    text = option.description[:1].upper() + option.description[1:] + "."
-    if field.default is None and bool in get_args(field.kind):
-        flag = f"{flag}/--no-{flag[2:]}"
-    details = typer.Option(
-        flag,
-        help=text,
-        min=option.ge,
-        max=option.le,
-        hidden=option.is_hidden,
-        rich_help_panel=option.panel,
-        show_default=field.default not in (None, MISSING) and option.panel is None,
-    )
-    return Annotated[field.kind, details]
 
 
 def load(task: str, interface: Interface, folder: Path, options: Options, command: CommandLine) -> tuple[Any, Job]:

@@ -1,4 +1,4 @@
-"""Progress of a job over lines, on stderr: a bar at a terminal, a line now and then elsewhere."""
+"""Progress on stderr: a bar at a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -10,9 +10,63 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harken.cli.common import EVERY, seconds_in_words, tell
+from harken.cli.common import format_seconds, tell
 
+INTERVAL = 15.0  # seconds between lines of progress where stderr is no terminal
+Update = Callable[[float, str], None]  # takes how much is done, and a text beside it
 Tick = Callable[[str, bool], None]
+
+
+@contextmanager
+def display(what: str, total: float | None, line: Callable[[float, str], str] | None) -> Iterator[Update]:
+    """Progress towards a total, if that is known.
+
+    Args:
+        line: formats a line where stderr is no terminal; None: there is none.
+    """
+    if not sys.stderr.isatty():
+        last = time.monotonic()
+
+        def write(done: float, note: str) -> None:
+            nonlocal last
+            if line is not None and time.monotonic() - last >= INTERVAL:
+                last = time.monotonic()
+                tell(line(done, note))
+
+        yield write
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (what, BarColumn(), TextColumn("{task.fields[note]}", markup=False), TimeElapsedColumn())
+    # Without redirect_stdout=False, rich would send what is printed to stdout to its own console, which is stderr.
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
+        task = progress.add_task(what, total=total, note="")
+        yield lambda done, note: progress.update(task, completed=done, note=note)
+
+
+@contextmanager
+def measuring(what: str) -> Iterator[Update]:
+    """Call what it gives with the share that is done, and a word."""
+    with display(what, 1.0, lambda done, note: f"{what}  {done:4.0%}  {note}") as update:
+        yield update
+
+
+@contextmanager
+def counting(what: str, is_shown: bool = True, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A live count at a terminal; call what it gives with the number done since the last call."""
+    count = 0
+
+    def add(done: int) -> None:
+        nonlocal count
+        count += done
+        update(count, f"{count:,}" if total is None else f"{count:,}/{total:,}")
+
+    if not is_shown:
+        yield lambda done: None
+        return
+    with display(what, total, None) as update:
+        yield add
 
 
 def size_of(file: Path | None) -> int | None:
@@ -39,57 +93,30 @@ def describe_rate(lines: int, seconds: float, left: float | None) -> str:
     '3 lines, 1.5 lines/s'
     """
     rate = lines / max(seconds, 1e-9)
-    said = f"{lines:,} lines, {rate:,.0f} lines/s" if rate >= 10 else f"{lines:,} lines, {rate:.2g} lines/s"
+    text = f"{lines:,} lines, {rate:,.0f} lines/s" if rate >= 10 else f"{lines:,} lines, {rate:.2g} lines/s"
     if left is not None and lines and 0 < left < 1:
-        said += f", {seconds_in_words(round(seconds * left / (1 - left)))} left"
-    return said
+        text += f", {format_seconds(round(seconds * left / (1 - left)))} left"
+    return text
 
 
 @contextmanager
-def line_progress(wanted: bool, size: int | None) -> Iterator[Tick]:
+def line_progress(is_shown: bool, size: int | None) -> Iterator[Tick]:
     """Call what it gives with every line that is done, and whether this run has done it or one before.
 
     Args:
-        wanted: False shows nothing.
         size: bytes of all lines, if known: the share that is left is told by it.
     """
-    if not wanted:
-        yield lambda line, is_new: None
-        return
     started, lines, read, before = time.monotonic(), 0, 0, 0
 
-    def add(line: str, is_new: bool) -> None:
+    def tick(line: str, is_new: bool) -> None:
         nonlocal lines, read, before
         count = len(line.encode(errors="replace")) + 1
         lines, read, before = (lines + 1, read + count, before) if is_new else (lines, read, before + count)
-
-    def say() -> str:
         left = None if not size or size <= before else max(0.0, 1 - read / (size - before))
-        return describe_rate(lines, time.monotonic() - started, left)
+        update(before + read, describe_rate(lines, time.monotonic() - started, left))
 
-    if not sys.stderr.isatty():
-        last = started
-
-        def tick(line: str, is_new: bool) -> None:
-            nonlocal last
-            add(line, is_new)
-            if time.monotonic() - last >= EVERY:
-                last = time.monotonic()
-                tell(say())
-
-        yield tick
-        if last > started:
-            tell(say())
+    if not is_shown:
+        yield lambda line, is_new: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    columns = (BarColumn(), TextColumn("{task.fields[say]}", markup=False))
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
-        task = progress.add_task("", total=size, say="")
-
-        def advance(line: str, is_new: bool) -> None:
-            add(line, is_new)
-            progress.update(task, completed=before + read, say=say())
-
-        yield advance
+    with display("", size, lambda done, note: note) as update:
+        yield tick

@@ -8,23 +8,25 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from harken.search.descriptions import OPTIONS, Option
-from harken.tasks.interface import SEARCH_FLAGS
+from harken.cli.common import annotation_of
+from harken.errors import UserError
+from harken.tasks.interface import search_fields
 
 PANEL = "Search"
-ELSEWHERE = {"beam"}  # what verbs have as an option of their own
 
 
 def with_search_options(verb: Callable[..., None]) -> Callable[..., None]:
     """The verb with an option for every key; its parameter `search` gets those that were given."""
-    fields = {name: option for name, option in OPTIONS.items() if name not in ELSEWHERE}
+    fields = search_fields()
     signature = inspect.signature(verb, eval_str=True)
     own = [parameter for parameter in signature.parameters.values() if parameter.name != "search"]
-    added = [_parameter(name, option) for name, option in fields.items()]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    added = [
+        inspect.Parameter(name, keyword, default=None, annotation=annotation_of(field))
+        for name, field in fields.items()
+    ]
 
     def run(*args: Any, **given: Any) -> None:
         chosen = {name: given.pop(name) for name in fields if name in given}
@@ -36,25 +38,12 @@ def with_search_options(verb: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _parameter(name: str, option: Option) -> inspect.Parameter:
-    help_text = option.description[:1].upper() + option.description[1:] + "."
-    flag = SEARCH_FLAGS.get(name, "--" + name.replace("_", "-"))
-    if option.kind is bool:
-        flag = f"{flag}/--no-{flag[2:]}"
-    found = typer.Option(flag, help=help_text, rich_help_panel=PANEL, show_default=False)
-    kind: Any = option.kind
-    annotation = Annotated[kind | None, found]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
 def models_and_file(paths: Sequence[Path]) -> tuple[list[Path], Path | None]:
     """`M2 M3 FILE` after the first model: further model folders, and the file to read, if any.
 
     Raises:
         UserError: more than one file, or a model folder after the file.
     """
-    from harken.errors import UserError
-
     models = [path for path in paths if path.is_dir()]
     files = [path for path in paths if not path.is_dir()]
     if len(files) > 1:
@@ -68,8 +57,6 @@ def weights_of(text: str | None) -> list[float] | None:
     Raises:
         UserError: something else.
     """
-    from harken.errors import UserError
-
     try:
         return None if text is None else [float(part) for part in text.split(",")]
     except ValueError:

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
 from harken.errors import UserError
+from harken.search.descriptions import OPTIONS as SEARCH_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,12 +57,6 @@ class Option:
     panel: str | None = None  # of the help text
     is_hidden: bool = False
     slider: tuple[float, float, float] | None = None  # least, most and step in the studio
-
-    @classmethod
-    def of_search(cls, name: str, description: str) -> Option:
-        """An option of the search, on the command line alone."""
-        flag = SEARCH_FLAGS.get(name)
-        return cls(description, in_request=False, flag=flag, panel="Search")
 
 
 class Field(NamedTuple):
@@ -94,6 +89,16 @@ def fields_of(options: type) -> dict[str, Field]:
                 default = field.default_factory()
             found[field.name] = Field(field.name, kind, default, option)
     return found
+
+
+def search_fields(without: Collection[str] = ()) -> dict[str, Field]:
+    """The options of a search on the command line, one for each key of the recipe's `[search]` table."""
+    fields = {}
+    for name, known in SEARCH_OPTIONS.items():
+        if name != "beam" and name not in without:
+            option = Option(known.description, in_request=False, flag=SEARCH_FLAGS.get(name), panel="Search")
+            fields[name] = Field(name, known.kind | None, None, option)
+    return fields
 
 
 class Form(NamedTuple):

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from harken.cli.common import AsJson, counting, print_table
+from harken.cli.common import AsJson, print_table
+from harken.cli.progress import counting
 from harken.tasks.interface import MAX_COUNT
 
 MOST_LINES = 2000  # that are looked through for neighbours

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harken.cli.common import counting, measuring, output_folder, seconds_in_words, tell
+from harken.cli.common import format_seconds, output_folder, tell
+from harken.cli.progress import counting, measuring
 from harken.tasks.interface import MAX_SEED
 
 if TYPE_CHECKING:
@@ -85,9 +86,7 @@ def train(
     done = learnt.progress
     losses = ", ".join(f"{loss:.4f}" for loss in done.losses)
     tell(f"Mean loss of each epoch: {losses}")
-    tell(
-        f"{seconds_in_words(done.seconds)}, {done.words_per_second:,.0f} {'pairs' if method == 'glove' else 'words'}/s"
-    )
+    tell(f"{format_seconds(done.seconds)}, {done.words_per_second:,.0f} {'pairs' if method == 'glove' else 'words'}/s")
     tell(f"Wrote {out}. Look: harken embed neighbors {out} WORD")
     if done.stopped:
         raise KeyboardInterrupt(f"what was learnt so far ({done.done:.0%}) is in {out}")
@@ -133,7 +132,7 @@ def _shown(epochs: int, unit: str) -> Iterator[Callable[[Progress], None]]:
     def numbers(progress: Progress) -> str:
         losses = progress.losses
         loss = f"loss {losses[-1]:.4f}" if losses else ""
-        left = "" if progress.seconds_left is None else f"{seconds_in_words(progress.seconds_left)} left"
+        left = "" if progress.seconds_left is None else f"{format_seconds(progress.seconds_left)} left"
         pace = f"{progress.words_per_second:,.0f} {unit}/s"
         return f"epoch {min(len(losses) or 1, epochs)}/{epochs}  {loss}  {pace}  {left}"
 

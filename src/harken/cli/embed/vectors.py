@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, counting, print_table, tell
+from harken.cli.common import AsJson, print_table, tell
+from harken.cli.progress import counting
 from harken.tasks.interface import MAX_COUNT
 
 if TYPE_CHECKING:

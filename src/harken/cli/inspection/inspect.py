@@ -16,13 +16,13 @@ from harken.cli.common import (
     examples,
     is_file,
     load_with_job,
-    measuring,
     open_lines,
     print_table,
     require_ending,
     save_figure,
     tell,
 )
+from harken.cli.progress import measuring
 from harken.errors import UserError
 from harken.tasks.interface import MAX_COUNT
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, measuring, output_folder, print_table, tell
+from harken.cli.common import AsJson, examples, output_folder, print_table, tell
+from harken.cli.progress import measuring
 from harken.errors import UserError
 from harken.files import expand_user
 from harken.tasks.interface import MAX_SEED

@@ -13,19 +13,16 @@ Words that the model has never seen are named on stderr, and under "unknown" in 
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast
 
 import typer
 
 from harken.cli.common import AsJson, Beam, FileFormat, ModelFolder, ReplaceBytes, TextColumn, examples, load_for, tell
-from harken.cli.jobs.output_file import OutputFile, digest_of_input, digest_of_models
 from harken.cli.live_input import LiveInput, live_stdin
 from harken.cli.progress import line_progress, size_of
 from harken.cli.search_options import PANEL, models_and_file, weights_of, with_search_options
@@ -34,9 +31,9 @@ from harken.files import open_output
 from harken.tasks.interface import MAX_COUNT, Reading
 from harken.tasks.registry import job_of
 from harken.tasks.translate.interface import INTERFACE
+from harken.tasks.translate.output_file import Format, OutputFile, one_line, pharaoh, record_of
 
 if TYPE_CHECKING:
-    from harken.tasks.translate.translation import Translation
     from harken.tasks.translate.translator import Translator
 
 NOTED = 5  # lines with unknown words that are named one by one
@@ -137,10 +134,13 @@ def translate(
     output = None
     if target is not None:
         formats = {"nbest": nbest, "scores": scores, "json": as_json, "format": form, "text_column": text_column}
+        from harken.kernels.settings import kernels_enabled
+
         asked = {**options, **formats, "beam": beam, "batch": batch, "long_lines": long_lines}
+        asked["kernels"] = kernels_enabled()
         source = None if file is None or str(file) == "-" else file
         record = record_of(translator, [model, *folders], source, asked, resume is not None)
-        output = OutputFile(target, record, resume is not None, grouped=nbest > 1 and not as_json)
+        output = OutputFile(target, record, resume is not None, grouped=nbest > 1 and not as_json, report=tell)
         if output.is_complete:
             tell(f"{target} is complete: it has {output.done:,} lines")
             return
@@ -148,9 +148,10 @@ def translate(
         options["ensemble"] = [load_for("translate", folder) for folder in folders]
     if alternatives:
         options.pop("prefix", None)
-        show = writer(print_now, as_json=False, scores=False, nbest=alternatives + 1)
+        shown = Format(nbest=alternatives + 1)
         for index, line in enumerate(lines):
-            show(index, line, translator.alternatives(line, prefix, alternatives, beam=beam, **options))
+            others = translator.alternatives(line, prefix, alternatives, beam=beam, **options)
+            print_now(shown.text(index, line, others))
         return
     if stream:
         for line in lines:
@@ -163,7 +164,7 @@ def translate(
         is_watched = target is not None or (live is None and not sys.stdout.isatty())
         tick = stack.enter_context(line_progress(is_watched, size_of(file) if form in ("auto", "lines") else None))
         write, done = (print_now, 0) if output is None else (output.write, output.done)
-        pending, notes, show = deque[str](), Notes(), writer(write, as_json, scores, nbest)
+        pending, notes, shown = deque[str](), Notes(), Format(as_json, scores, nbest)
 
         def read() -> Iterator[str]:
             for number, line in enumerate(lines):
@@ -181,7 +182,7 @@ def translate(
             job = ShardJob(
                 tuple(str(folder.expanduser().absolute()) for folder in (model, *folders)),
                 translator.device.type,
-                partial(render, as_json=as_json, scores=scores, nbest=nbest),
+                shown.text,
                 nbest,
                 beam,
                 as_json,
@@ -214,7 +215,7 @@ def translate(
             translator.prepare()  # else a continued job may use another decoder than the one that began it
         for index, found in enumerate(translated, start=done):
             source_line = pending.popleft()
-            show(index, source_line, found)
+            write(shown.text(index, source_line, found))
             notes.note_unknown(index, found[0].unknown_words if found and found[0].unknown else [])
             if links is not None:
                 links.writelines(f"{line}\n" for line in [pharaoh(best, model) for best in found] or [""])
@@ -233,30 +234,6 @@ def open_live(
         reading = Reading(form, column, replace, tell)
         return INTERFACE.input.read(job_of(translator.recipe.task), translator, file, reading, None), None
     return decode_lines(cast(BinaryIO, live), "stdin", report=tell if replace else None), live
-
-
-def record_of(
-    translator: Translator, folders: Sequence[Path], file: Path | None, options: dict[str, Any], resume: bool
-) -> dict[str, Any]:
-    """What an output is made of: model, options and input.
-
-    Raises:
-        UserError: an output is to be resumed, and the input is not a file.
-    """
-    import harken
-    from harken.kernels.settings import kernels_enabled
-
-    if resume and file is None:
-        raise UserError("--resume reads its input again from the start, which stdin does not allow; name a file")
-    for name in ("glossary", "language_model", "rerank"):
-        if options.get(name) and (path := Path(options[name])).exists():
-            options[f"{name} sha256"] = digest_of_models([path]) if path.is_dir() else digest_of_input(path)["sha256"]
-    return {
-        "harken": harken.__version__,
-        "model": digest_of_models(folders),
-        "options": {**options, "device": translator.device.type, "kernels": kernels_enabled()},
-        "input": None if file is None else digest_of_input(file),
-    }
 
 
 class Notes:
@@ -305,51 +282,3 @@ def unknown_note(words: Sequence[str]) -> str:
     shown = ", ".join(word if len(word) <= 40 else f"{word[:40]}..." for word in words[:NOTED])
     more = f" and {len(words) - NOTED:,} more words" if len(words) > NOTED else ""
     return f"the model has never seen {shown}{more}, so the translation is a guess there"
-
-
-def writer(write: Write, as_json: bool, scores: bool, nbest: int) -> Callable[[int, str, Sequence[Translation]], None]:
-    """What writes the translations of one line, in the format that was asked for."""
-
-    def write_json(index: int, source: str, found: Sequence[Translation]) -> None:
-        translations: list[dict[str, Any]] = []
-        for best in found:
-            links = best.alignment() if best.is_aligned else None
-            translations.append({"text": best.text, "score": round(best.score, 4), "alignment": links})
-        unknown = found[0].unknown_words if found else []
-        entry = {"source": source, "unknown": unknown, "translations": translations}
-        write(json.dumps(entry, ensure_ascii=False) + "\n")
-
-    def write_nbest(index: int, source: str, found: Sequence[Translation]) -> None:
-        lines = [f"{index} ||| {one_line(best.text)} ||| {best.score:.4f}\n" for best in found]
-        write("".join(lines) or f"{index} |||  ||| 0.0000\n")
-
-    def write_plain(index: int, source: str, found: Sequence[Translation]) -> None:
-        text, score = (one_line(found[0].text), found[0].score) if found else ("", 0.0)
-        write(f"{text}\t{score:.4f}\n" if scores else f"{text}\n")
-
-    if as_json:
-        return write_json
-    return write_nbest if nbest > 1 else write_plain
-
-
-def render(index: int, source: str, found: Sequence[Translation], as_json: bool, scores: bool, nbest: int) -> str:
-    """What `writer` writes for one line."""
-    parts: list[str] = []
-    writer(parts.append, as_json, scores, nbest)(index, source, found)
-    return "".join(parts)
-
-
-def one_line(text: str) -> str:
-    """The text without line breaks, so that line N of the output belongs to line N of the input."""
-    return " ".join(text.split("\n"))
-
-
-def pharaoh(translation: Translation, model: Path) -> str:
-    """`0-0 1-2`: source word, target word.
-
-    Raises:
-        UserError: the model has no attention to read links from.
-    """
-    if not translation.is_aligned:
-        raise UserError(f"{model} has no attention to read alignments from; leave --alignments out")
-    return " ".join(f"{i}-{j}" for i, j in translation.alignment())

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, Overrides, bytes_in_words, examples, print_table, seconds_in_words, tell
+from harken.cli.common import AsJson, Overrides, examples, format_bytes, format_seconds, print_table, tell
 from harken.cli.training.new import (
     RecipeOrData,
     TargetColumn,
@@ -72,14 +72,14 @@ def check(
         rate = found.speed.tokens_per_update / found.speed.seconds_per_update
         machine = f"{train.device}, {train.precision}, {train.workers} process{'es' * (train.workers != 1)}"
         rows += [
-            ("memory", f"about {bytes_in_words(found.memory_bytes or 0)} at the peak"),
+            ("memory", f"about {format_bytes(found.memory_bytes or 0)} at the peak"),
             (
                 "speed",
                 f"{found.speed.seconds_per_update:.3g} s an update, {rate:,.0f} targets/s, "
                 f"{found.speed.seconds_per_validation:.2g} s a validation ({machine})",
             ),
             ("run", f"about {found.updates:,} updates, {found.epochs:,.1f} epochs"),
-            ("time", f"about {seconds_in_words(found.seconds)} on this machine as busy as it is now"),
+            ("time", f"about {format_seconds(found.seconds)} on this machine as busy as it is now"),
         ]
     rows += [("plan", f"{one.key} = {written(one.value)}: {one.reason}") for one in found.decisions]
     print_table(("", ""), [*rows, *(("note", note) for note in found.notes)])

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, counting, examples, print_table, tell
+from harken.cli.common import AsJson, examples, print_table, tell
+from harken.cli.progress import counting
 
 
 @examples(

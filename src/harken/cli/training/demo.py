@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, counting, examples, output_folder, print_table, tell
+from harken.cli.common import AsJson, examples, output_folder, print_table, tell
+from harken.cli.progress import counting
 from harken.errors import Interrupted, UserError
 from harken.training.folder import request
 

@@ -12,8 +12,9 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import EVERY, Beam, Overrides, complete_recipe, examples, output_folder, tell, use_of
+from harken.cli.common import Beam, Overrides, complete_recipe, examples, output_folder, tell, use_of
 from harken.cli.jobs.translate import weights_of
+from harken.cli.progress import INTERVAL
 from harken.errors import Interrupted
 
 
@@ -87,13 +88,13 @@ def distill(
 
 def reporter() -> Callable[[int, int], None]:
     """Tells on stderr how far the translations are, at most every few seconds, with the time left."""
-    started, told, first = time.monotonic(), -EVERY, -1
+    started, told, first = time.monotonic(), -INTERVAL, -1
 
     def report(done: int, total: int) -> None:
         nonlocal told, first
         now = time.monotonic() - started
         first = done if first < 0 else first
-        if now - told < EVERY and done < total:
+        if now - told < INTERVAL and done < total:
             return
         told = now
         left = f", {(total - done) * now / (done - first):.0f} s left" if first < done < total else ""

@@ -14,13 +14,13 @@ from harken.cli.common import (
     ModelFolder,
     TextColumn,
     accepted_options,
-    counting,
     examples,
     load_with_job,
     output_folder,
     print_table,
     tell,
 )
+from harken.cli.progress import counting
 from harken.errors import UserError
 
 

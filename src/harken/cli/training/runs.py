@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, print_table, seconds_in_words, tell
+from harken.cli.common import AsJson, examples, format_seconds, print_table, tell
 
 if TYPE_CHECKING:
     from harken.run_folders.reading import Run
@@ -52,6 +52,6 @@ def row_of(run: Run, folder: Path) -> tuple[str, ...]:
         best,
         "" if rate is None else f"{rate:,.0f}",
         "" if run.data_wait is None else f"{run.data_wait:.1%}",
-        seconds_in_words(run.seconds),
-        f"{seconds_in_words(max(0.0, time.time() - run.changed))} ago",
+        format_seconds(run.seconds),
+        f"{format_seconds(max(0.0, time.time() - run.changed))} ago",
     )

@@ -6,8 +6,7 @@ from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Annotated
 
-from harken.search.descriptions import OPTIONS
-from harken.tasks.interface import Argument, Files, Interface, Option, Options
+from harken.tasks.interface import Argument, Files, Interface, Option, Options, search_fields
 
 # Options of the search that need words of a source, a target vocabulary or further models.
 TEXT_ONLY = {
@@ -18,20 +17,10 @@ PICTURES = Argument(
     "images", list[Path], "PNG or JPEG files, or folders of them.", is_required=True, metavar="IMAGE..."
 )
 BEAM = Option("live hypotheses; 1 is greedy search; default: the recipe's", ge=1, le=1000, served_le=64)
+SEARCH = [(name, Annotated[field.kind, field.option], None) for name, field in search_fields(TEXT_ONLY).items()]
 CaptionOptions = make_dataclass(
-    "CaptionOptions",
-    [
-        ("beam", Annotated[int | None, BEAM], None),
-        *(
-            (name, Annotated[option.kind | None, Option.of_search(name, option.description)], None)
-            for name, option in OPTIONS.items()
-            if name != "beam" and name not in TEXT_ONLY
-        ),
-    ],
-    bases=(Options,),
-    frozen=True,
+    "CaptionOptions", [("beam", Annotated[int | None, BEAM], None), *SEARCH], bases=(Options,), frozen=True
 )
-
 INTERFACE = Interface(
     verb="caption",
     help="Describe pictures, and show which regions the model attends to for every word.",

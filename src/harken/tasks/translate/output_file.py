@@ -1,4 +1,4 @@
-"""`--out` and `--resume` of `harken translate`: an output file that a killed job can continue.
+"""What `harken translate` writes: the formats of its lines, and output files that a killed job can continue.
 
 Lines are appended to the file as they are ready. Beside it, `.NAME.resume.json` says what they were made of:
 
@@ -15,32 +15,84 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from harken.cli.common import tell
 from harken.errors import UserError
 from harken.files import atomic_write, expand_user, is_stream, output_target, read_limited
 
+if TYPE_CHECKING:
+    from harken.tasks.translate.translation import Translation
+    from harken.tasks.translate.translator import Translator
+
 BLOCK = 2**20
+
+
+@dataclass(frozen=True)
+class Format:
+    """How the translations of a line are written."""
+
+    as_json: bool = False
+    scores: bool = False
+    nbest: int = 1
+
+    def text(self, index: int, source: str, translations: Sequence[Translation]) -> str:
+        """The translations of one line, best first, with the line feed at the end."""
+        if self.as_json:
+            entries = [
+                {
+                    "text": translation.text,
+                    "score": round(translation.score, 4),
+                    "alignment": translation.alignment() if translation.is_aligned else None,
+                }
+                for translation in translations
+            ]
+            unknown = translations[0].unknown_words if translations else []
+            entry = {"source": source, "unknown": unknown, "translations": entries}
+            return json.dumps(entry, ensure_ascii=False) + "\n"
+        if self.nbest > 1:
+            lines = [f"{index} ||| {one_line(best.text)} ||| {best.score:.4f}\n" for best in translations]
+            return "".join(lines) or f"{index} |||  ||| 0.0000\n"
+        text, score = (one_line(translations[0].text), translations[0].score) if translations else ("", 0.0)
+        return f"{text}\t{score:.4f}\n" if self.scores else f"{text}\n"
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks, so that line N of the output belongs to line N of the input."""
+    return " ".join(text.split("\n"))
+
+
+def pharaoh(translation: Translation, model: Path) -> str:
+    """`0-0 1-2`: source word, target word.
+
+    Raises:
+        UserError: the model has no attention to read links from.
+    """
+    if not translation.is_aligned:
+        raise UserError(f"{model} has no attention to read alignments from; leave --alignments out")
+    return " ".join(f"{i}-{j}" for i, j in translation.alignment())
 
 
 class OutputFile:
     """The lines of one job; `done` is how many inputs have their output in the file already."""
 
-    def __init__(self, path: Path, record: dict[str, Any], resume: bool, grouped: bool) -> None:
+    def __init__(
+        self, path: Path, record: dict[str, Any], resume: bool, grouped: bool, report: Callable[[str], None] = print
+    ) -> None:
         """
         Args:
             record: what the lines are made of; values of JSON.
             resume: continue a file that is there, and begin one that is not.
             grouped: lines begin with the number of their input and ` |||`, and an input may have several.
+            report: called with how to continue after Ctrl-C.
 
         Raises:
             UserError: the file belongs to another job, or is unfinished and `resume` was not asked for.
         """
-        self.path = output_target(path)
+        self.path, self._report = output_target(path), report
         if is_stream(self.path):
             raise UserError(f"--out {path} is a device or a pipe; leave --out out and redirect stdout to it")
         self.sidecar = self.path.with_name(f".{self.path.name}.resume.json")
@@ -76,7 +128,7 @@ class OutputFile:
         with self._file as file:
             os.fsync(file.fileno())
         if kind is not None and issubclass(kind, KeyboardInterrupt):
-            tell(f"Continue with --resume {self.path}")
+            self._report(f"Continue with --resume {self.path}")
         if kind is None:
             atomic_write(self.sidecar, json.dumps({**self.record, "complete": True}, indent=1) + "\n")
             shutil.rmtree(self.parts, ignore_errors=True)
@@ -90,9 +142,9 @@ class OutputFile:
 
     def _read_sidecar(self) -> dict[str, Any] | None:
         with suppress(OSError, ValueError):
-            found = json.loads(read_limited(self.sidecar, BLOCK))
-            if isinstance(found, dict) and isinstance(found.get("complete"), bool):
-                return found
+            record = json.loads(read_limited(self.sidecar, BLOCK))
+            if isinstance(record, dict) and isinstance(record.get("complete"), bool):
+                return record
         return None
 
     def _compared(self, known: dict[str, Any] | None) -> dict[str, Any]:
@@ -176,3 +228,26 @@ def digest_of_models(folders: Sequence[Path]) -> str:
             with open(folder / name, "rb") as stream:
                 digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()
+
+
+def record_of(
+    translator: Translator, folders: Sequence[Path], file: Path | None, options: dict[str, Any], resume: bool
+) -> dict[str, Any]:
+    """What an output is made of: model, options and input.
+
+    Raises:
+        UserError: an output is to be resumed, and the input is not a file.
+    """
+    import harken
+
+    if resume and file is None:
+        raise UserError("--resume reads its input again from the start, which stdin does not allow; name a file")
+    for name in ("glossary", "language_model", "rerank"):
+        if options.get(name) and (path := Path(options[name])).exists():
+            options[f"{name} sha256"] = digest_of_models([path]) if path.is_dir() else digest_of_input(path)["sha256"]
+    return {
+        "harken": harken.__version__,
+        "model": digest_of_models(folders),
+        "options": {**options, "device": translator.device.type},
+        "input": None if file is None else digest_of_input(file),
+    }
