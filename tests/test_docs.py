@@ -178,7 +178,7 @@ def test_standard_vocabulary_is_used(page: Path) -> None:
 
 
 def test_recipes_have_no_private_codes_or_unusual_words() -> None:
-    texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "src" / "harken" / "recipes").rglob("*.toml")}
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "src/harken/recipes").rglob("*.toml")}
     found = {name: re.findall(f"{PRIVATE_CODES}|{UNUSUAL_WORDS}", text) for name, text in texts.items()}
     assert len(texts) > 30 and {name: words for name, words in found.items() if words} == {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from harken.estimators.inputs import read, rows_alike
 from harken.recipe import Recipe
 from harken.registry import CELLS, recipe_class
 from harken.tasks.job import Prepared
+from harken.tasks.labelled.job import LabelledJob
 from harken.tasks.labelled.reading import as_rows
 from harken.tasks.registry import job_of
 from harken.tasks.sequence_task import length_batches
@@ -151,7 +152,7 @@ class WholeSequenceEstimator(SequenceEstimator):
             SECTIONS[task]: {"pooling": known.pooling, "dropout": known.dropout, **section},
         }
         recipe = self._recipe(task, sections, known.batch_size * longest)
-        splits, job = LabelledSplits("memory", labelled, labelled, {}), job_of(task)
+        splits, job = LabelledSplits("memory", labelled, labelled, {}), cast(LabelledJob, job_of(task))
         self._train(recipe, lambda recipe, folder: job.prepare_examples(recipe, splits, folder))
 
     def _outputs(self, X: Any) -> np.ndarray:
