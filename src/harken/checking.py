@@ -1,7 +1,7 @@
 """What training a recipe would take: its data read, its model built, a few updates measured, nothing trained.
 
->>> found = check("phrasebook-transformer", ["train.max_steps=100", "data.size=500"], measure=False)
->>> found.parameters == sum(found.parts.values())
+>>> checked = check("phrasebook-transformer", ["train.max_steps=100", "data.size=500"], measure=False)
+>>> checked.parameters == sum(checked.parts.values())
 True
 """
 
@@ -186,21 +186,21 @@ def predict(train: TrainConfig, per_epoch: float, speed: Speed | None) -> tuple[
 
 def warnings(train: TrainConfig, examples: int, per_epoch: float, updates: int | None) -> list[str]:
     """What makes the budget unlikely to work, each with what to change."""
-    found = []
+    problems = []
     if examples < FEW_EXAMPLES:
-        found.append(f"there are only {examples} training examples; a model hardly learns from so few")
+        problems.append(f"there are only {examples} training examples; a model hardly learns from so few")
     if updates is None:
-        return found
+        return problems
     if updates < train.warmup_steps:
-        found.append(
+        problems.append(
             f"the run ends after about {updates:,} updates, inside the warm-up of {train.warmup_steps:,}: the learning "
             "rate never reaches its peak; lower train.warmup_steps or train.batch_tokens, or raise the budget"
         )
     if updates < per_epoch:
-        found.append(
+        problems.append(
             f"the run sees about {updates / per_epoch:.0%} of the training data once; raise the budget, or make the "
             "model smaller"
         )
     elif updates < FEW_UPDATES:
-        found.append(f"the run has about {updates} updates, too few to learn from; raise the budget")
-    return found
+        problems.append(f"the run has about {updates} updates, too few to learn from; raise the budget")
+    return problems

@@ -78,36 +78,36 @@ def map_paths(model: M, change: Callable[[Place], str], prefix: str = "", folder
         value, key = getattr(model, name), f"{prefix}.{name}" if prefix else name
         kind = _path_kind((*field.metadata, field.annotation))
         base = folder if kind is not None and kind.in_dir else None
-        found: Any = value
+        new: Any = value
         if isinstance(value, BaseModel):
-            found = map_paths(value, change, key, folder)
+            new = map_paths(value, change, key, folder)
         elif isinstance(value, dict):
             # one table under the name of its key was written without it: [data.test] source = ...
-            found = {
+            new = {
                 own: map_paths(item, change, key if [*value] == [name] else f"{key}.{own}", folder)
                 if isinstance(item, BaseModel)
                 else item
                 for own, item in value.items()
             }
         elif kind is not None and isinstance(value, str):
-            found = change(Place(key, value, kind, base))
+            new = change(Place(key, value, kind, base))
         elif kind is not None and isinstance(value, list):
-            found = [change(Place(f"{key}[{row}]", item, kind, base)) for row, item in enumerate(value)]
-        if found is not value and found != value:
-            changed[name] = found
+            new = [change(Place(f"{key}[{row}]", item, kind, base)) for row, item in enumerate(value)]
+        if new is not value and new != value:
+            changed[name] = new
     return model.model_copy(update=changed) if changed else model
 
 
 def paths_in(model: BaseModel, prefix: str = "") -> Iterator[Place]:
     """Every path of a table or recipe."""
-    found: list[Place] = []
+    places: list[Place] = []
 
     def note(place: Place) -> str:
-        found.append(place)
+        places.append(place)
         return place.value
 
     map_paths(model, note, prefix)
-    yield from found
+    yield from places
 
 
 def _path_kind(annotations: Any) -> RecipePath | None:

@@ -50,7 +50,7 @@ def run_recipe(
         if start.state == "finished":
             return _load_finished(start, job, folder, progress, group)
         display = choose_display(progress)
-        report_to(display.note)
+        report_to(display.log)
         planned = _plan(start, folder, table, group)
         if planned.recipe.train.branch_from is not None and start.state == "new":
             require_same_trunk(planned.recipe, job, folder, Path(planned.recipe.train.branch_from))
@@ -122,11 +122,11 @@ def _load_finished(start: Start, job: Job, folder: Path, progress: bool, group: 
 def _warn(display: Display, recipe: Any, prepared: Prepared, folder: Path, state: Progress) -> None:
     """What the user should know of a run that ended."""
     if ended := cut_short(recipe, state):
-        display.note(f"note: training was ended by {ended}")
+        display.log(f"note: training was ended by {ended}")
     if warning := not_converged(read_metrics(folder), recipe.train.warmup_steps):
-        display.note(f"note: {warning}")
+        display.log(f"note: {warning}")
     if prepared.baseline and (warning := prepared.baseline.warning(best_validation(folder))):
-        display.note(f"note: {warning}")
+        display.log(f"note: {warning}")
 
 
 def of_table(recipe: Any, job: Job, table: Table | None) -> Any:

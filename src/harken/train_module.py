@@ -95,13 +95,13 @@ class ModuleTask:
 
     def summed(self, model: Any, batch: Any) -> tuple[Tensor, int]:
         """The sum of the loss over a batch, and how many terms it has."""
-        found = self._loss(model, batch)
-        if isinstance(found, tuple):
-            return found
-        if not isinstance(found, Tensor) or found.numel() != 1:
-            kind = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        loss = self._loss(model, batch)
+        if isinstance(loss, tuple):
+            return loss
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            kind = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
             raise UserError(f"the loss returned {kind}; return the mean of the batch, one number, or (sum, count)")
-        return found.reshape(()) * count_of(batch), count_of(batch)
+        return loss.reshape(()) * count_of(batch), count_of(batch)
 
     def loss(self, model: Any, batch: Any) -> tuple[Tensor, int]:
         """The mean of the batch times its examples: the loop divides by `size`."""

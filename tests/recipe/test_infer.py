@@ -197,7 +197,7 @@ def test_a_header_with_quotes_in_a_name_is_read(tmp_path: Path) -> None:
     """`train` and `evaluate` read tables by one reader, so that a header of the one is a header of the other."""
     path = tmp_path / "tickets.csv"
     text = '"the printer is, again, out of paper, and of ink as well"'
-    rows = [f"{text[:-1]} {number}\",{'ab'[number % 2]}" for number in range(40)]
+    rows = [f'{text[:-1]} {number}",{"ab"[number % 2]}' for number in range(40)]
     path.write_text("\n".join(['"Body ""full""",queue', *rows]), encoding="utf-8")
     data = infer(path).data
     assert data["text_column"] == 'Body "full"' and data["label_column"] == "queue" and "header" not in data

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from harken.training.config import TrainConfig
-from harken.training.display import Silence, Throughput
+from harken.training.display import NullDisplay, Throughput
 from harken.training.loop import Trainer
 from harken.training.strategies.group import Group, joined
 
@@ -68,7 +68,7 @@ class PowerCut(Exception):
     """What stands for a kill inside one process."""
 
 
-class Watcher(Silence):
+class Watcher(NullDisplay):
     """A display that remembers what it was shown, and can do something at a step."""
 
     def __init__(self, at: int = 0, action: Callable[[], Any] | None = None) -> None:
@@ -85,7 +85,7 @@ class Watcher(Silence):
         if self.action and step == self.at:
             self.action()
 
-    def note(self, text: str) -> None:
+    def log(self, text: str) -> None:
         self.notes.append(text)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from harken.training.checkpoints import load_checkpoint
-from harken.training.task import carried_by
+from harken.training.task import persistent_state
 
 STREAMS, STEPS = 4, 6
 
@@ -84,4 +84,4 @@ def test_two_workers_carry_what_one_does(trainer: Callable, tmp_path: Path) -> N
 
 
 def test_a_task_may_carry_nothing(table: Any) -> None:
-    assert carried_by(table()) == {}
+    assert persistent_state(table()) == {}

@@ -3,7 +3,7 @@
 import pytest
 
 from harken.training import display
-from harken.training.display import Bar, Lines, Silence, Throughput, choose_display, remaining
+from harken.training.display import Bar, Lines, NullDisplay, Throughput, choose_display, remaining
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_lines_come_every_few_seconds(monkeypatch: pytest.MonkeyPatch, capsys: p
     lines.start("training", 0.0)
     for step in (1, 2, 3):
         lines.step(step, step / 10, 2.5, 1e-3, Throughput(1234.4))
-    lines.note("a note")
+    lines.log("a note")
     lines.stop()
     assert capsys.readouterr().out.splitlines() == [
         "training",
@@ -42,7 +42,7 @@ def test_the_bar_shows_numbers_and_notes(capsys: pytest.CaptureFixture[str]) -> 
     bar.start("training", 0.25)
     assert bar.bar.tasks[0].completed == 0.25
     bar.step(7, 0.5, 2.5, 1e-3, Throughput(1234.4))
-    bar.note("step 7 [validation]")
+    bar.log("step 7 [validation]")
     bar.stop()
     task = bar.bar.tasks[0]
     assert task.percentage == 50
@@ -51,16 +51,16 @@ def test_the_bar_shows_numbers_and_notes(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_the_right_one_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert type(choose_display(False)) is Silence
+    assert type(choose_display(False)) is NullDisplay
     assert type(choose_display(True)) is Lines
     monkeypatch.setattr(display.sys.stdout, "isatty", lambda: True, raising=False)
     assert type(choose_display(True)) is Bar
 
 
 def test_silence_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    silence = Silence()
+    silence = NullDisplay()
     silence.start("training", 0.0)
     silence.step(1, 0.1, 1.0, 1.0, Throughput(1.0))
-    silence.note("note")
+    silence.log("note")
     silence.stop()
     assert capsys.readouterr().out == ""

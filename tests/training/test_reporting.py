@@ -9,7 +9,7 @@ import pytest
 
 import harken
 from harken.training.checkpoints import Progress
-from harken.training.display import Silence
+from harken.training.display import NullDisplay
 from harken.training.log import MetricsLog, read_metrics
 from harken.training.reporting import TIMED, Reporter
 
@@ -20,13 +20,13 @@ FEW = [
 ]
 
 
-class Notes(Silence):
+class Notes(NullDisplay):
     """A display that keeps what it is told."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def note(self, text: str) -> None:
+    def log(self, text: str) -> None:
         self.texts.append(text)
 
 
@@ -46,7 +46,7 @@ def test_compilation_is_reported_apart_from_the_speed(compiling: float, tmp_path
 
 def test_updates_that_were_all_skipped_have_no_loss(tmp_path: Path) -> None:
     state = Progress(step=1, window_loss=6.0, window_tokens=3, window_seconds=1.0)
-    report = Reporter(state, Silence(), [], MetricsLog(tmp_path), None)
+    report = Reporter(state, NullDisplay(), [], MetricsLog(tmp_path), None)
     report.record_training(rate=0.1, data_wait=0.0)
     state.step, state.window_seconds = 2, 1.0
     report.record_training(rate=0.1, data_wait=0.0)

@@ -25,7 +25,7 @@ ENCODER, TABLE = "reader.encoder.", "reader.inputs.table.weight"
 NOWHERE = -1
 
 
-def take_over(reader: Reader, folder: str | Path, rows: Sequence[int] | None = None) -> int:
+def copy_weights(reader: Reader, folder: str | Path, rows: Sequence[int] | None = None) -> int:
     """Copy the encoder of a masked model and its token embeddings; returns the number of embeddings copied.
 
     Args:
@@ -62,7 +62,7 @@ def take_over(reader: Reader, folder: str | Path, rows: Sequence[int] | None = N
 
 
 def rows_in(tokens: Sequence[str], ids: Mapping[str, int], special: int = 4) -> list[int]:
-    """For `take_over`: the special ids, then each token's id in another vocabulary, or -1."""
+    """For `copy_weights`: the special ids, then each token's id in another vocabulary, or -1."""
     return [*range(special), *(ids.get(token, NOWHERE) for token in tokens)]
 
 

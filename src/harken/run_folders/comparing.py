@@ -77,7 +77,7 @@ def compare_runs(runs: Sequence[Run]) -> RunComparison:
 
 def paired_tests(runs: Sequence[Run], names: Sequence[str]) -> list[dict[str, Any]]:
     """Each run against the first by paired bootstrap, on every split that both have outputs of."""
-    found = []
+    tests = []
     first = outputs_of(runs[0].folder)
     for name, run in zip(names[1:], runs[1:], strict=True):
         for split, other in outputs_of(run.folder).items():
@@ -85,8 +85,8 @@ def paired_tests(runs: Sequence[Run], names: Sequence[str]) -> list[dict[str, An
             if own is None or own["references"] != other["references"]:
                 continue
             test = compare_systems(own["outputs"], other["outputs"], own["references"])
-            found.append({"split": split, "run": name, "against": names[0], **described(test)})
-    return found
+            tests.append({"split": split, "run": name, "against": names[0], **described(test)})
+    return tests
 
 
 def described(test: Comparison) -> dict[str, Any]:
@@ -120,12 +120,12 @@ def write_outputs(
 
     model = load(run.folder)
     pairs = job_of("translate").examples(model, split)
-    found = model.translate([pair.source for pair in pairs], attention=False)
+    translations = model.translate([pair.source for pair in pairs], attention=False)
     progress(len(pairs))
     lines = [{"digest": model_digest(run.folder)}]
     lines += [
         {"source": pair.source, "output": one.text, "reference": pair.target}
-        for pair, one in zip(pairs, found, strict=True)
+        for pair, one in zip(pairs, translations, strict=True)
     ]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     atomic_write(run.folder / OUTPUTS / f"{split}.jsonl", text)
@@ -133,16 +133,16 @@ def write_outputs(
 
 def outputs_of(folder: Path) -> dict[str, dict[str, list[str]]]:
     """Outputs and references by split, of the weights that are in the folder now; what is damaged is left out."""
-    found: dict[str, dict[str, list[str]]] = {}
+    splits: dict[str, dict[str, list[str]]] = {}
     for path in sorted((folder / OUTPUTS).glob("*.jsonl")):
         try:
             head, *lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
             if lines and head["digest"] == model_digest(folder):
                 outputs, references = ([str(line[key]) for line in lines] for key in ("output", "reference"))
-                found[path.stem] = {"outputs": outputs, "references": references}
+                splits[path.stem] = {"outputs": outputs, "references": references}
         except (OSError, ValueError, KeyError, TypeError):
             continue
-    return found
+    return splits
 
 
 def model_digest(folder: Path) -> str | None:
@@ -162,10 +162,10 @@ def flat_recipe(recipe: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     >>> flat_recipe({"task": "tag", "model": {"width": 8}})
     {'task': 'tag', 'model.width': 8}
     """
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in recipe.items():
-        found |= flat_recipe(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return found
+        flat |= flat_recipe(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
 
 
 def written(value: Any) -> str:

@@ -86,8 +86,8 @@ class RunCurves(Picture):
 
     def _points(self, run: Run, entries: Sequence[dict[str, Any]], key: str) -> tuple[list[float], list[float]]:
         place = self._places(run)
-        found = [(place(entry), number(entry, key)) for entry in entries]
-        points = [(x, y) for x, y in found if x is not None and y is not None and math.isfinite(y)]
+        pairs = [(place(entry), number(entry, key)) for entry in entries]
+        points = [(x, y) for x, y in pairs if x is not None and y is not None and math.isfinite(y)]
         return thinned([x for x, _ in points], [y for _, y in points])
 
     def _places(self, run: Run) -> Callable[[dict[str, Any]], float | None]:

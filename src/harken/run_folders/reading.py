@@ -55,8 +55,8 @@ class Run:
 
     def table(self, name: str) -> dict[str, Any]:
         """A table of the recipe."""
-        found = self.recipe.get(name)
-        return found if isinstance(found, dict) else {}
+        table = self.recipe.get(name)
+        return table if isinstance(table, dict) else {}
 
     @property
     def training(self) -> list[dict[str, Any]]:
@@ -81,14 +81,14 @@ class Run:
     @property
     def tokens_per_second(self) -> float | None:
         """The median of the last entries."""
-        found = [rate for entry in self.training[-RECENT:] if (rate := number(entry, "tokens_per_second"))]
-        return median(found) if found else None
+        rates = [rate for entry in self.training[-RECENT:] if (rate := number(entry, "tokens_per_second"))]
+        return median(rates) if rates else None
 
     @property
     def data_wait(self) -> float | None:
         """The share of training time spent waiting for batches, the median of the last entries."""
-        found = [share for entry in self.training[-RECENT:] if (share := number(entry, "data_wait")) is not None]
-        return median(found) if found else None
+        shares = [share for entry in self.training[-RECENT:] if (share := number(entry, "data_wait")) is not None]
+        return median(shares) if shares else None
 
     @property
     def metric(self) -> str | None:
@@ -156,8 +156,8 @@ def read_run(folder: Path) -> Run:
         UserError: there is no run in this folder.
     """
     if not folder.is_dir():
-        found = "is a file" if folder.exists() else "does not exist"
-        raise UserError(f"{folder} {found}; give a folder that harken train has made")
+        problem = "is a file" if folder.exists() else "does not exist"
+        raise UserError(f"{folder} {problem}; give a folder that harken train has made")
     if not is_run(folder):
         raise UserError(f"{folder} holds no run: it has neither {RECIPE} nor {METRICS}; give a run folder")
     problem, recipe, entries = "", dict[str, Any](), list[dict[str, Any]]()
@@ -185,8 +185,8 @@ def find_runs(folder: Path) -> list[Run]:
         UserError: there is no such folder.
     """
     if not folder.is_dir():
-        found = "is a file" if folder.exists() else "does not exist"
-        raise UserError(f"{folder} {found}; give a folder with runs")
+        problem = "is a file" if folder.exists() else "does not exist"
+        raise UserError(f"{folder} {problem}; give a folder with runs")
     return sorted((read_run(place) for place in _places(folder, DEPTH)), key=lambda run: -run.changed)
 
 

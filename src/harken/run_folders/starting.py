@@ -22,7 +22,7 @@ from harken.tasks.job import Job
 from harken.tasks.pretrained_embeddings import FILE as PRETRAINED
 from harken.training.checkpoints import has_checkpoint, remove_shards
 from harken.training.device import AUTO_KEYS
-from harken.training.diagnosis import KEPT
+from harken.training.diagnosis import BATCHES
 from harken.training.folder import CARD, CHECKPOINT, LOCK, MODEL, PREVIOUS, RECIPE, Request, is_empty_dir
 from harken.training.log import METRICS
 from harken.training.planning.fitting import FITTED
@@ -111,7 +111,7 @@ def remove_run(folder: Path, names: Iterable[str]) -> None:
     own = set(names)
     remove_shards(folder)
     for path in folder.iterdir():
-        if (path.name in own or path.match(KEPT)) and path.is_file():
+        if (path.name in own or path.match(BATCHES)) and path.is_file():
             path.unlink()
         elif path.name in own and path.is_dir():
             shutil.rmtree(path)

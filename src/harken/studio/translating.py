@@ -94,8 +94,7 @@ def explained(translator: Translator, sources: Sources, hypotheses: Sequence[Hyp
                 "raw": raw,
                 "score": result.score,
                 "source_words": [
-                    {"text": word, "unknown": index in result.unknown}
-                    for index, word in enumerate(result.source_words)
+                    {"text": word, "unknown": index in result.unknown} for index, word in enumerate(result.source_words)
                 ],
                 "words": words,
                 "end": _probability(hypothesis.token_scores[len(hypothesis.tokens) :]) if hypothesis.finished else None,

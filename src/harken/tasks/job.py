@@ -146,10 +146,10 @@ def in_counts(labels: Iterable[str] | Mapping[str, int], most: int = 20) -> str:
     return f"{len(counts)}: {shown}{' ...' if len(counts) > most else ''}"
 
 
-def skipped_in_words(skipped: Mapping[str, int]) -> str:
+def format_skipped(skipped: Mapping[str, int]) -> str:
     """For the card.
 
-    >>> skipped_in_words({"empty side": 1200}), skipped_in_words({})
+    >>> format_skipped({"empty side": 1200}), format_skipped({})
     ('1,200 empty side', 'none')
     """
     return ", ".join(f"{count:,} {reason}" for reason, count in skipped.items()) or "none"

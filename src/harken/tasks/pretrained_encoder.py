@@ -15,7 +15,7 @@ from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer
 from harken.data.tokenizers.tokens import SPECIALS
 from harken.data.tokenizers.word import JOINED, WordTokenizer
 from harken.errors import UserError
-from harken.models.pretrained import rows_in, take_over
+from harken.models.pretrained import copy_weights, rows_in
 from harken.models.reader import Reader
 
 
@@ -32,9 +32,9 @@ def start_from(reader: Reader, start: str | Path, tokenizer: Tokenizer) -> int:
     """Take encoder and token vectors over, with the tokenizer that `starting_tokenizer` made; counts the vectors."""
     theirs = load_tokenizer(start, JOINT)
     if not isinstance(theirs, WordTokenizer) or not isinstance(tokenizer, WordTokenizer):
-        return take_over(reader, start)
+        return copy_weights(reader, start)
     ids = {token: number for number, token in enumerate(theirs.tokens, start=len(SPECIALS))}
-    return take_over(reader, start, rows_in(tokenizer.tokens, ids))
+    return copy_weights(reader, start, rows_in(tokenizer.tokens, ids))
 
 
 def starting_words(start: str | Path) -> dict[str, int]:

@@ -70,7 +70,7 @@ class Progress:
 
 
 class Checkpoint(NamedTuple):
-    """What `load_checkpoint` found."""
+    """A checkpoint that `load_checkpoint` read."""
 
     tensors: dict[str, Tensor]
     progress: Progress

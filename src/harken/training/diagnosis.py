@@ -4,9 +4,9 @@
 >>> network = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
 >>> with torch.no_grad():
 ...     _ = network[1].weight.fill_(float("nan"))
->>> with first_nonfinite(network) as found:
+>>> with first_nonfinite(network) as nonfinite:
 ...     _ = network(torch.ones(1, 2))
->>> found.place
+>>> nonfinite.place
 "the weights of 1 (Linear) are NaN or infinite: '1.weight'"
 """
 
@@ -28,7 +28,7 @@ from harken.training.average import local_part
 from harken.training.task import Indices
 from harken.training.weights import save_tensors
 
-KEPT = "nonfinite-step-*"  # files of `keep_batch`
+BATCHES = "nonfinite-step-*"  # files of `write_batch`
 
 
 @dataclass
@@ -41,23 +41,23 @@ class Nonfinite:
 @contextmanager
 def first_nonfinite(model: nn.Module) -> Iterator[Nonfinite]:
     """Name the first layer whose output is NaN or infinite while the block runs the model."""
-    found, names = Nonfinite(), {module: name or "the model" for name, module in model.named_modules()}
+    nonfinite, names = Nonfinite(), {module: name or "the model" for name, module in model.named_modules()}
 
     def look(module: nn.Module, inputs: Any, output: Any) -> None:
-        if found.place or is_finite(output):
+        if nonfinite.place or is_finite(output):
             return
         layer = f"{names[module]} ({type(module).__name__})"
         broken = [name for name, value in module.named_parameters(names[module]) if not is_finite(value)]
         if broken:
-            found.place = f"the weights of {layer} are NaN or infinite: {broken[0]!r}"
+            nonfinite.place = f"the weights of {layer} are NaN or infinite: {broken[0]!r}"
         elif not is_finite(inputs):
-            found.place = f"what goes into {layer} is NaN or infinite"
+            nonfinite.place = f"what goes into {layer} is NaN or infinite"
         else:
-            found.place = f"the output of {layer} is NaN or infinite, what goes into it is finite"
+            nonfinite.place = f"the output of {layer} is NaN or infinite, what goes into it is finite"
 
     hooks = [module.register_forward_hook(look) for module in model.modules()]
     try:
-        yield found
+        yield nonfinite
     finally:
         for hook in hooks:
             hook.remove()
@@ -87,14 +87,14 @@ def infinite_gradients(model: nn.Module) -> str:
     return ""
 
 
-def keep_batch(folder: Path, step: int, found: str, indices: Indices, batch: Any) -> Path:
+def write_batch(folder: Path, step: int, place: str, indices: Indices, batch: Any) -> Path:
     """Write a batch for inspection: its tensors as safetensors, the rest beside it as JSON; returns the first path."""
     tensors: dict[str, Tensor] = {}
     rest: dict[str, Any] = {}
     _flatten("batch", batch, tensors, rest)
     path = folder / f"nonfinite-step-{step}.safetensors"
     save_tensors(path, {**tensors, "indices": torch.from_numpy(np.ascontiguousarray(indices))})
-    atomic_write(path.with_suffix(".json"), json.dumps({"step": step, "found": found, **rest}, indent=2) + "\n")
+    atomic_write(path.with_suffix(".json"), json.dumps({"step": step, "found": place, **rest}, indent=2) + "\n")
     return path
 
 

@@ -26,11 +26,11 @@ class Display(Protocol):
 
     def start(self, description: str, progress: float) -> None: ...
     def step(self, step: int, progress: float, loss: float, rate: float, speed: Throughput) -> None: ...
-    def note(self, text: str) -> None: ...
+    def log(self, text: str) -> None: ...
     def stop(self) -> None: ...
 
 
-class Silence:
+class NullDisplay:
     """Shows nothing."""
 
     def start(self, description: str, progress: float) -> None:
@@ -39,14 +39,14 @@ class Silence:
     def step(self, step: int, progress: float, loss: float, rate: float, speed: Throughput) -> None:
         """Nothing."""
 
-    def note(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """Nothing."""
 
     def stop(self) -> None:
         """Nothing."""
 
 
-class Lines(Silence):
+class Lines(NullDisplay):
     """A line every few seconds, for files and pipes."""
 
     def __init__(self, every: float = 15.0) -> None:
@@ -54,7 +54,7 @@ class Lines(Silence):
 
     def start(self, description: str, progress: float) -> None:
         """Print the description."""
-        self.note(description)
+        self.log(description)
         self.began, self.first = time.monotonic(), progress
 
     def step(self, step: int, progress: float, loss: float, rate: float, speed: Throughput) -> None:
@@ -64,15 +64,15 @@ class Lines(Silence):
             return
         self.last = now
         left = remaining(now - self.began, self.first, progress)
-        self.note(f"step {step:>6}  {progress:4.0%}  loss {loss:.3f}  rate {rate:.2e}  {speed}  {left} left")
+        self.log(f"step {step:>6}  {progress:4.0%}  loss {loss:.3f}  rate {rate:.2e}  {speed}  {left} left")
 
-    def note(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """Print a line at once; a reader that left (`| head`) or a lost terminal does not end the run."""
         with suppress(OSError, ValueError):
             print(text, flush=True)
 
 
-class Bar(Silence):
+class Bar(NullDisplay):
     """A live progress bar (rich)."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class Bar(Silence):
         with suppress(OSError, ValueError):
             self.bar.update(self.task, completed=progress, numbers=numbers)
 
-    def note(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """A line above the bar."""
         with suppress(OSError, ValueError):
             self.bar.console.print(text, highlight=False, markup=False)
@@ -129,5 +129,5 @@ def remaining(seconds: float, first: float, now: float) -> str:
 def choose_display(shown: bool) -> Display:
     """A bar for a terminal, lines for a file or pipe."""
     if not shown:
-        return Silence()
+        return NullDisplay()
     return Bar() if sys.stdout is not None and sys.stdout.isatty() else Lines()

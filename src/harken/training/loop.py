@@ -24,7 +24,7 @@ from harken.errors import Interrupted, MachineError, UserError
 from harken.training.checkpoints import CheckpointWriter, Progress, load_checkpoint
 from harken.training.config import TrainConfig
 from harken.training.device import peak_flops
-from harken.training.display import Display, Silence
+from harken.training.display import Display, NullDisplay
 from harken.training.folder import MODEL
 from harken.training.log import MetricsLog
 from harken.training.monitor import UpdateMonitor
@@ -64,11 +64,11 @@ class Trainer:
         self.task, self.config, self.folder, self.callbacks, self.group = task, config, folder, callbacks, group
         task.settings = config
         self.is_main = group is None or group.is_main
-        self.display = display if display is not None and self.is_main else Silence()
+        self.display = display if display is not None and self.is_main else NullDisplay()
         self.device = torch.device(config.device)
         self.progress = Progress()
         self.budget = Budget(config, lambda: len(self._epoch()))
-        self.signals = StopSignals(self.display.note, once=group is not None)
+        self.signals = StopSignals(self.display.log, once=group is not None)
         self.prefetcher = Prefetcher(task)
         self.writer = CheckpointWriter(in_background=False)
         self.current_epoch: tuple[int, Sequence[Indices]] | None = None  # its number and batches
@@ -88,7 +88,7 @@ class Trainer:
         self.strategy = choose_strategy(self.task, self.config, self.group, self.prefetcher)
         self.writer = CheckpointWriter(self.device.type == "cuda")
         if self.config.sharding != "none" and self.group is None:
-            self.display.note(
+            self.display.log(
                 "note: train.sharding is for the ranks of torchrun; all weights of this run are in one process"
             )
         try:
@@ -256,20 +256,22 @@ class Trainer:
             )
 
     def _restore(self, folder: Path) -> bool:
-        found = load_checkpoint(folder)
-        if found is None:
+        checkpoint = load_checkpoint(folder)
+        if checkpoint is None:
             return False
         for key, value in self._settings().items():
-            if found.settings.get(key) != value:
-                old = str(found.settings.get(key))[:100]
+            if checkpoint.settings.get(key) != value:
+                old = str(checkpoint.settings.get(key))[:100]
                 raise UserError(
                     f"{folder} was trained with train.{key} = {old}, not {value}; resume with the old value "
                     f"(--set train.{key}={old}) or train into a new folder"
                 )
-        self.strategy.restore(found.tensors, folder)
-        self.progress = found.progress
-        if found.warning:
-            self.display.note(f"{found.warning}; resuming from the checkpoint before it, at step {self.progress.step}")
+        self.strategy.restore(checkpoint.tensors, folder)
+        self.progress = checkpoint.progress
+        if checkpoint.warning:
+            self.display.log(
+                f"{checkpoint.warning}; resuming from the checkpoint before it, at step {self.progress.step}"
+            )
         return True
 
     def _settings(self) -> dict[str, Any]:

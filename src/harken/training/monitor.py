@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from harken.errors import UserError
 from harken.training.average import local_part
 from harken.training.checkpoints import Progress
-from harken.training.diagnosis import keep_batch
+from harken.training.diagnosis import write_batch
 from harken.training.strategies import StepResult, Strategy
 from harken.training.task import Indices
 
@@ -95,15 +95,15 @@ class UpdateMonitor:
     def _diagnose(self, step: int, batches: list[Indices]) -> None:
         """Say in which layer NaN or infinite values began, and keep the batch."""
         self.diagnosed += 1
-        found = self.strategy.diagnose(step, batches)
-        if not found:
+        diagnoses = self.strategy.diagnose(step, batches)
+        if not diagnoses:
             self.event(f"update {step} was skipped: its loss or gradient is NaN or infinite")
             return
-        place, indices = found[0]
+        place, indices = diagnoses[0]
         kept = ""
         if self.strategy.is_main:
             batch = self.strategy.task.collate(np.array(indices))
-            path = keep_batch(self.folder, step, place, np.array(indices), batch)
+            path = write_batch(self.folder, step, place, np.array(indices), batch)
             kept = f"; the batch is kept in {path.name}"
         self.event(f"update {step} was skipped: {place}{kept}")
 
@@ -143,6 +143,6 @@ def dead_gradients(state: Progress, model: nn.Module, maximum: Callable[[list[fl
     trained = {name: value.grad for name, value in model.named_parameters() if value.requires_grad}
     learns = maximum([float(grad is not None and bool(local_part(grad).any())) for grad in trained.values()])
     state.dead = {name: state.dead.get(name, 0) + 1 for name, does in zip(trained, learns, strict=True) if not does}
-    found = [name for name, count in state.dead.items() if count == DEAD_CHECKS]
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    return f"no gradient reaches {', '.join(map(repr, found[:3]))}{more}: these weights do not learn" if found else ""
+    dead = [name for name, count in state.dead.items() if count == DEAD_CHECKS]
+    more = f" and {len(dead) - 3} more" if len(dead) > 3 else ""
+    return f"no gradient reaches {', '.join(map(repr, dead[:3]))}{more}: these weights do not learn" if dead else ""

@@ -159,8 +159,8 @@ class Prefetcher:
 
     def _shares(self, indices: np.ndarray) -> list[np.ndarray]:
         """Of every rank."""
-        found: list[np.ndarray] = self.task.share(indices, self.world_size)
-        return found
+        shares: list[np.ndarray] = self.task.share(indices, self.world_size)
+        return shares
 
     def _look_ahead(self, first: np.ndarray | None) -> None:
         """Find the batches to announce, from `first` on (None: the epoch ends), also those of the next epoch if drawn.
@@ -234,8 +234,8 @@ class CollateWorkers:
         """The batch that was submitted under this key."""
         worker = self.worker_of.pop(key)
         while key not in self.done:
-            (first, slot), found = self.queues[worker].popleft(), self.pool.receive(worker)
-            self.done[first] = map_batch(found, _Array, lambda array: array.tensor(self.memory[worker]))
+            (first, slot), batch = self.queues[worker].popleft(), self.pool.receive(worker)
+            self.done[first] = map_batch(batch, _Array, lambda array: array.tensor(self.memory[worker]))
             self.free[worker].append(slot)
         return self.done.pop(key)
 
@@ -274,8 +274,8 @@ class _Array:
         if self.values is not None:
             return torch.from_numpy(self.values)
         count = math.prod(self.shape)
-        found = np.frombuffer(memory, dtype=self.kind, count=count, offset=self.start)
-        return torch.from_numpy(found.reshape(self.shape).copy())
+        values = np.frombuffer(memory, dtype=self.kind, count=count, offset=self.start)
+        return torch.from_numpy(values.reshape(self.shape).copy())
 
 
 def map_batch(batch: Any, kind: type, function: Callable[[Any], Any]) -> Any:

@@ -68,13 +68,13 @@ class Reporter:
         self.times.append(seconds)
         if len(self.times) == TIMED and (longer := longer_start(self.times)) >= SLOW_START:
             self.start_seconds = min(longer, self.progress.window_seconds)
-            self.display.note(f"the first updates took {longer:.1f} s longer: kernels were compiled or loaded")
+            self.display.log(f"the first updates took {longer:.1f} s longer: kernels were compiled or loaded")
 
     def event(self, text: str) -> None:
         """A line for the user and in metrics.jsonl."""
         if self.log is not None:
             self.log.write({"kind": "event", "step": self.progress.step, "event": text})
-            self.display.note(f"step {self.progress.step:>6}  {text}")
+            self.display.log(f"step {self.progress.step:>6}  {text}")
 
     def show_step(self, spent: float, rate: float) -> None:
         """Update the display after an update; a GPU may still compute the only one since the last line."""
@@ -114,7 +114,7 @@ class Reporter:
         ends, self.data_wait, self.start_seconds = self._record(entry), data_wait, 0.0
         if data_wait > SLOW_DATA and state.window_seconds >= MIN_SECONDS and not self.said_slow:
             self.said_slow = True
-            self.display.note(f"note: {data_wait:.0%} of the time of the last updates was spent waiting for batches")
+            self.display.log(f"note: {data_wait:.0%} of the time of the last updates was spent waiting for batches")
         self.work = Work(0, 0.0)
         state.window_loss, state.window_tokens, state.window_seconds = 0.0, 0, 0.0
         return ends
@@ -124,7 +124,7 @@ class Reporter:
         state = self.progress
         ends = self._record({"kind": "valid", "step": state.step, **metrics, "best": is_best, "seconds": state.seconds})
         shown = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
-        self.display.note(f"step {state.step:>6}  validation: {shown}{'  (best)' if is_best else ''}")
+        self.display.log(f"step {state.step:>6}  validation: {shown}{'  (best)' if is_best else ''}")
         return ends
 
     def _record(self, entry: dict[str, Any]) -> bool:

@@ -71,12 +71,12 @@ class StopSignals:
     """Inside the block, SIGINT (Ctrl-C), SIGTERM and SIGHUP are noted in `received`; a second one stops at once.
 
     Args:
-        note: shows a line to the user.
+        log: shows a line to the user.
         once: ignore a second signal: torchrun sends its own after that of the terminal.
     """
 
-    def __init__(self, note: Callable[[str], None], once: bool) -> None:
-        self.note, self.once = note, once
+    def __init__(self, log: Callable[[str], None], once: bool) -> None:
+        self.log, self.once = log, once
         self.received: int | None = None
         self.before: dict[int, Any] = {}
 
@@ -96,4 +96,4 @@ class StopSignals:
             raise KeyboardInterrupt
         self.received = number
         with suppress(RuntimeError, OSError):  # no print inside an interrupted print, nor to a lost terminal
-            self.note("stopping: saving a checkpoint first ...")
+            self.log("stopping: saving a checkpoint first ...")

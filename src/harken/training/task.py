@@ -109,24 +109,24 @@ def to_device(batch: Any, device: torch.device) -> Any:
     return batch
 
 
-def carried_by(task: Task) -> dict[str, Tensor]:
+def persistent_state(task: Task) -> dict[str, Tensor]:
     """The tensors that a task carries from batch to batch, by name."""
-    found: dict[str, Tensor] = getattr(task, "carried", {})
-    return found
+    state: dict[str, Tensor] = getattr(task, "carried", {})
+    return state
 
 
-def copy_carried(task: Task) -> dict[str, Tensor]:
-    """Copies of the carried tensors, for `restore_carried`."""
-    return {name: value.clone() for name, value in carried_by(task).items()}
+def copy_persistent_state(task: Task) -> dict[str, Tensor]:
+    """Copies of the carried tensors, for `restore_persistent_state`."""
+    return {name: value.clone() for name, value in persistent_state(task).items()}
 
 
-def restore_carried(task: Task, copies: dict[str, Tensor]) -> None:
+def restore_persistent_state(task: Task, copies: dict[str, Tensor]) -> None:
     """Give the carried tensors the values of `copies`, in place."""
     for name, value in copies.items():
-        carried_by(task)[name].copy_(value)
+        persistent_state(task)[name].copy_(value)
 
 
-def move_carried(task: Task, device: torch.device) -> None:
+def move_persistent_state(task: Task, device: torch.device) -> None:
     """Move the carried tensors to a device."""
-    carried = carried_by(task)
+    carried = persistent_state(task)
     carried.update({name: value.to(device) for name, value in carried.items()})

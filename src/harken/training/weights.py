@@ -113,7 +113,7 @@ def with_current_names(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[
         known = module.stored_names() if hasattr(module, "stored_names") else {}
         dotted = f"{prefix}." if prefix else ""
         renamed |= {dotted + old: dotted + new for old, new in known.items()}
-    found = {}
+    current = {}
     for key, value in tensors.items():
         parts = key.split(".")
         for start in range(min(3, len(parts))):  # "model.NAME", "average.NAME", "optimizer.exp_avg.NAME" or a bare NAME
@@ -121,8 +121,8 @@ def with_current_names(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[
             if name in renamed:
                 key = ".".join([*parts[:start], renamed[name]])
                 break
-        found[key] = value
-    return found
+        current[key] = value
+    return current
 
 
 @contextmanager

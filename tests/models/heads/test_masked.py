@@ -12,7 +12,7 @@ from harken.models.build import build_encoder
 from harken.models.config import RecurrentEncoderConfig, TransformerEncoderConfig
 from harken.models.heads.character_features import WordInput
 from harken.models.heads.masked import MASK, Masked, MaskedModel, mask_tokens
-from harken.models.pretrained import rows_in, take_over
+from harken.models.pretrained import copy_weights, rows_in
 from harken.models.reader import FrameInput, Reader, TokenInput
 from harken.models.recurrent.encoder import RecurrentEncoder
 
@@ -79,7 +79,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_reader_with_the_same_vocabulary_is_taken_over_whole(folder: Path) -> None:
     ours, theirs = reader(seed=2), reader(seed=5)
-    assert take_over(ours, folder) == 20
+    assert copy_weights(ours, folder) == 20
     for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         assert torch.equal(one, other)
 
@@ -90,7 +90,7 @@ def test_of_another_vocabulary_what_both_know_is_taken(folder: Path) -> None:
     words = WordInput(7, 9, 8, character_embedding=4, character_width=4)
     ours = Reader(words, build_encoder(TransformerEncoderConfig(layers=2, width=8, heads=2, feedforward=16)))
     before = words.words.table.weight.detach().clone()
-    assert take_over(ours, folder, rows_in(["owl", "new", "cat"], {"cat": 9, "owl": 4})) == 6
+    assert copy_weights(ours, folder, rows_in(["owl", "new", "cat"], {"cat": 9, "owl": 4})) == 6
     table, known = words.words.table.weight, theirs.inputs.table.weight
     assert torch.equal(table[[0, 1, 2, 3, 4, 6]], known[[0, 1, 2, 3, 4, 9]])  # type: ignore[index]
     assert torch.equal(table[5], before[5])
@@ -98,14 +98,14 @@ def test_of_another_vocabulary_what_both_know_is_taken(folder: Path) -> None:
 
 def test_what_does_not_fit_is_said(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has 20 tokens, but here are 30"):
-        take_over(reader(tokens=30), folder)
+        copy_weights(reader(tokens=30), folder)
     with pytest.raises(UserError, match=r"another than this recipe's \(first difference: .*recipe.toml has"):
-        take_over(reader(width=12), folder)
+        copy_weights(reader(width=12), folder)
     with pytest.raises(UserError, match=r"which has no model\.safetensors"):
-        take_over(reader(), tmp_path / "none")
+        copy_weights(reader(), tmp_path / "none")
     save_file({"x": torch.zeros(1)}, tmp_path / "model.safetensors")
     with pytest.raises(UserError, match="which is no masked model"):
-        take_over(reader(), tmp_path)
+        copy_weights(reader(), tmp_path)
 
 
 def test_a_job_that_cannot_start_from_another_model_says_so() -> None:

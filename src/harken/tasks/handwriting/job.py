@@ -28,7 +28,7 @@ from harken.tasks.handwriting.recipe import HandwritingRecipe
 from harken.tasks.handwriting.strokes import Drawings, Strokes
 from harken.tasks.handwriting.task import HandwritingTask
 from harken.tasks.interface import Form
-from harken.tasks.job import Job, Prepared, Summary, skipped_in_words
+from harken.tasks.job import Job, Prepared, Summary, format_skipped
 from harken.tasks.predictor import Progress
 from harken.tasks.results import Show
 from harken.tasks.scores import Metric, Scores
@@ -67,7 +67,7 @@ class HandwritingJob(Job):
             about=f"{points:,} points",
             reads="no text" if tokenizer is None else f"{tokenizer.size:,} characters",
             skipped=corpus.skipped,
-            facts={"points": f"{points:,}", "drawings skipped": skipped_in_words(corpus.skipped)},
+            facts={"points": f"{points:,}", "drawings skipped": format_skipped(corpus.skipped)},
         )
         return summary.prepared(task, measure(model, round(points / len(task.train))).flops, corpus)
 

@@ -31,7 +31,7 @@ from harken.tasks.artifacts import Artifact
 from harken.tasks.baselines import BASELINE, Baseline, cached_baseline, compare
 from harken.tasks.context import CONTEXT, Context, context_of
 from harken.tasks.interface import Form
-from harken.tasks.job import Job, Prepared, Summary, skipped_in_words
+from harken.tasks.job import Job, Prepared, Summary, format_skipped
 from harken.tasks.labelled.predictor import TOKENIZER, read_example
 from harken.tasks.labelled.reading import Rows, as_frames, as_rows, in_context, require_kind
 from harken.tasks.labelled.recipe import LabelledRecipe
@@ -124,7 +124,7 @@ class LabelledJob(Job):
         name, about, facts = self.describe(recipe, targets, splits.train)
         reads = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces" if tokenizer else f"{inputs} channels"
         facts |= {
-            "examples skipped": skipped_in_words(splits.skipped),
+            "examples skipped": format_skipped(splits.skipped),
             "input": f"{reads}, {steps:.1f} steps an example",
             **pretrained.facts,
         }

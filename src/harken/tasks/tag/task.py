@@ -19,7 +19,7 @@ from harken.metrics.labels import Counts, is_bio, sentence_counts
 from harken.models.build import build_encoder
 from harken.models.heads.character_features import WordInput
 from harken.models.heads.tagger import TaggingModel
-from harken.models.pretrained import rows_in, take_over
+from harken.models.pretrained import copy_weights, rows_in
 from harken.models.reader import FrameInput, Reader, words_alone
 from harken.tasks.context import Context, ContextRows
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key
@@ -125,7 +125,7 @@ def build_task(
     if context is not None:
         pretrained.say(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
     if recipe.model.start is not None:
-        take_over(model.reader, recipe.model.start, rows_in(vocabulary.words, starting_words(recipe.model.start)))
+        copy_weights(model.reader, recipe.model.start, rows_in(vocabulary.words, starting_words(recipe.model.start)))
     if isinstance(model.reader.inputs, FrameInput):
         model.reader.inputs.fit(torch.from_numpy(np.concatenate([e.frames for e in train if isinstance(e, Framed)])))
     return TaggingTask(recipe.train, model, vocabulary.tags, *sides), vocabulary

@@ -23,7 +23,7 @@ from harken.models.build import build_model
 from harken.models.encoder_decoder import TranslationModel
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
-from harken.tasks.job import Job, Prepared, Summary, skipped_in_words
+from harken.tasks.job import Job, Prepared, Summary, format_skipped
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.splits import find_split
@@ -221,7 +221,7 @@ def summarise(
     skipped = {reason: count for reason, count in sorted(corpus.skipped.items()) if count}
     pieces = f"{source.size:,}" if source is target else f"{source.size:,} and {target.size:,}"
     facts = {
-        "lines skipped": skipped_in_words(skipped),
+        "lines skipped": format_skipped(skipped),
         "vocabulary": f"{kind}, {source.size:,} source and {target.size:,} target pieces{joint}",
         **pretrained.facts,
     }

@@ -23,7 +23,7 @@ from harken.training.checkpoints import CheckpointWriter, Progress
 from harken.training.config import TrainConfig
 from harken.training.strategies import Strategy, choose_strategy
 from harken.training.strategies.base import is_out_of_memory
-from harken.training.task import Indices, Task, carried_by, configured
+from harken.training.task import Indices, Task, configured, persistent_state
 
 if TYPE_CHECKING:
     from harken.training.strategies.group import Group
@@ -115,7 +115,7 @@ def largest_batches(task: Task, epoch: Sequence[Indices]) -> list[Indices]:
 @contextmanager
 def unchanged(task: Task) -> Iterator[None]:
     """After the block, buffers and carried states are what they were, and there are no gradients."""
-    kept = [(value, value.clone()) for value in (*task.model.buffers(), *carried_by(task).values())]
+    kept = [(value, value.clone()) for value in (*task.model.buffers(), *persistent_state(task).values())]
     try:
         yield
     finally:

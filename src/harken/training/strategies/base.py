@@ -31,10 +31,10 @@ from harken.training.task import (
     Indices,
     Task,
     batch_loss,
-    carried_by,
-    copy_carried,
-    move_carried,
-    restore_carried,
+    copy_persistent_state,
+    move_persistent_state,
+    persistent_state,
+    restore_persistent_state,
 )
 from harken.training.weights import state_of, with_current_names
 
@@ -106,7 +106,7 @@ class Strategy(ABC):
     def place(self) -> None:
         """Put model and carried states where they are trained, before the optimizer is built: device, shards ..."""
         self.task.model.to(self.device).train()
-        move_carried(self.task, self.device)
+        move_persistent_state(self.task, self.device)
 
     @abstractmethod
     def backward(self, step: int, batches: list[Indices], num_tokens: int) -> float | Tensor:
@@ -187,7 +187,7 @@ class Strategy(ABC):
         """The tensors of a checkpoint that exist before the first update."""
         tensors = {f"model.{name}": value for name, value in state_of(self.task.model).items()}
         tensors |= {f"average.{name}": value for name, value in self.average.shadow.items()}
-        tensors |= {f"carried.{name}": value for name, value in carried_by(self.task).items()}
+        tensors |= {f"carried.{name}": value for name, value in persistent_state(self.task).items()}
         return tensors
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ class Strategy(ABC):
             torch.OutOfMemoryError, MemoryError: also a single example does not fit.
         """
         self.pieces = 1
-        before = copy_carried(self.task)
+        before = copy_persistent_state(self.task)
         while True:
             parts = [part for indices in shares for part in np.array_split(indices, self.pieces) if len(part)]
             try:
@@ -218,7 +218,7 @@ class Strategy(ABC):
                 if not is_out_of_memory(problem) or self.pieces >= max(map(len, shares)):
                     raise
             self.pieces *= 2  # after the except block, which would keep the tensors of the failed attempt alive
-            restore_carried(self.task, before)
+            restore_persistent_state(self.task, before)
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
 
@@ -258,14 +258,14 @@ class Strategy(ABC):
         The batches are computed again as each rank computed them. Called on all ranks; carried states do not change.
         """
         shares = [self.task.share(indices, self.world_size) for indices in batches]
-        found = []
+        diagnoses = []
         for rank in range(self.world_size):
-            found += self._diagnose_shares(rank, step, [share[rank] for share in shares if len(share[rank])])
-        return found
+            diagnoses += self._diagnose_shares(rank, step, [share[rank] for share in shares if len(share[rank])])
+        return diagnoses
 
     def _diagnose_shares(self, rank: int, step: int, shares: list[Indices]) -> list[tuple[str, list[int]]]:
-        before = copy_carried(self.task)
-        found: list[tuple[str, list[int]]] = []
+        before = copy_persistent_state(self.task)
+        diagnoses: list[tuple[str, list[int]]] = []
         seed_step(self.config.seed, step, rank)
         for indices in shares:
             for parameter in self.task.model.parameters():
@@ -277,9 +277,9 @@ class Strategy(ABC):
                 loss.backward()
                 place = infinite_gradients(self.task.model)
             if place:
-                found.append((place, indices.tolist()))
-        restore_carried(self.task, before)
-        return found
+                diagnoses.append((place, indices.tolist()))
+        restore_persistent_state(self.task, before)
+        return diagnoses
 
     def zero_gradients(self) -> None:
         """Forget the gradients of the step before."""

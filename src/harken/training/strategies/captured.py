@@ -255,9 +255,9 @@ class Graph:
 
 def tensors_of(batch: Any) -> list[Tensor]:
     """All tensors of nested tuples, lists, dicts and dataclasses, in order."""
-    found: list[Tensor] = []
-    map_batch(batch, Tensor, found.append)
-    return found
+    tensors: list[Tensor] = []
+    map_batch(batch, Tensor, tensors.append)
+    return tensors
 
 
 def shapes_of(batch: Any) -> Shapes:

@@ -24,7 +24,7 @@ from harken.training.config import TrainConfig
 from harken.training.prefetch import Prefetcher
 from harken.training.strategies.base import Strategy
 from harken.training.strategies.group import Group, broadcast_tensors
-from harken.training.task import Indices, Task, carried_by, copy_carried
+from harken.training.task import Indices, Task, copy_persistent_state, persistent_state
 from harken.training.weights import state_of
 
 T = TypeVar("T")
@@ -59,11 +59,11 @@ class Distributed(Strategy):
 
     def gather_carried(self) -> None:
         """Give every rank all carried states: a row comes from the rank that changed it since the last call."""
-        for name, value in carried_by(self.task).items():
+        for name, value in persistent_state(self.task).items():
             changed = value.ne(self.carried_before[name])
-            found = torch.stack([changed.to(value.dtype), torch.where(changed, value, torch.zeros_like(value))])
-            dist.all_reduce(found)
-            value.copy_(torch.where(found[0] > 0, found[1], value))
+            rows = torch.stack([changed.to(value.dtype), torch.where(changed, value, torch.zeros_like(value))])
+            dist.all_reduce(rows)
+            value.copy_(torch.where(rows[0] > 0, rows[1], value))
         self._keep_carried()
 
     def restore(self, tensors: dict[str, Tensor], folder: Path) -> None:
@@ -72,7 +72,7 @@ class Distributed(Strategy):
         self._keep_carried()
 
     def _keep_carried(self) -> None:
-        self.carried_before = copy_carried(self.task)
+        self.carried_before = copy_persistent_state(self.task)
 
 
 class Replicated(Distributed):
@@ -99,8 +99,8 @@ class Replicated(Distributed):
         own = self._diagnose_shares(self.rank, step, [share for share in shares if len(share)])
         return [
             (f"rank {rank}: {place}", indices)
-            for rank, found in enumerate(self.group.gather(own))
-            for place, indices in found
+            for rank, diagnoses in enumerate(self.group.gather(own))
+            for place, indices in diagnoses
         ]
 
     def zero_gradients(self) -> None:

@@ -22,7 +22,7 @@ from torch import Tensor
 from harken.errors import MachineError
 from harken.training.prefetch import Prefetcher
 from harken.training.strategies.base import Strategy, is_out_of_memory
-from harken.training.task import Indices, carried_by
+from harken.training.task import Indices, persistent_state
 from harken.training.weights import state_of
 from harken.worker_pool import WorkerPool
 
@@ -53,7 +53,7 @@ class Forked(Strategy):
         for parameter, shared in zip(self.parameters, shared_like(self.parameters), strict=True):
             shared.copy_(parameter.data)
             parameter.data = shared
-        carried = carried_by(self.task)
+        carried = persistent_state(self.task)
         for name, shared in zip(list(carried), shared_like(list(carried.values())), strict=True):
             carried[name] = shared.copy_(carried[name])
         others = range(1, self.world_size)

@@ -124,15 +124,15 @@ class Group:
         dist.all_gather(sizes, torch.tensor([len(packed)]))
         padded = torch.zeros(int(max(sizes)), dtype=torch.uint8)
         padded[: len(packed)] = packed
-        found = [torch.empty_like(padded) for _ in range(self.world_size)]
-        dist.all_gather(found, padded)
-        return [_unpacked(one[: int(size)]) for one, size in zip(found, sizes, strict=True)]
+        gathered = [torch.empty_like(padded) for _ in range(self.world_size)]
+        dist.all_gather(gathered, padded)
+        return [_unpacked(one[: int(size)]) for one, size in zip(gathered, sizes, strict=True)]
 
     def maximum(self, values: list[float]) -> list[float]:
         """The element-wise maximum over all ranks."""
-        found = torch.tensor(values, dtype=torch.float64)
-        dist.all_reduce(found, dist.ReduceOp.MAX)
-        return found.tolist()
+        maximum = torch.tensor(values, dtype=torch.float64)
+        dist.all_reduce(maximum, dist.ReduceOp.MAX)
+        return maximum.tolist()
 
     def barrier(self) -> None:
         """Wait for all ranks."""
@@ -177,8 +177,8 @@ class Group:
     def _failure(self) -> UserError | None:
         if not self.beats.check(["failed"]):
             return None
-        found = json.loads(self.beats.get("failed"))
-        return None if found["rank"] == self.rank else _ERRORS[found["kind"]](found["reason"])
+        failure = json.loads(self.beats.get("failed"))
+        return None if failure["rank"] == self.rank else _ERRORS[failure["kind"]](failure["reason"])
 
     def _watch(self) -> None:
         """Give signs of life; end this process where it does not end by itself after another one failed."""

@@ -37,7 +37,7 @@ from harken.training.optimizers import optimizer_tensors
 from harken.training.strategies.base import is_out_of_memory, seed_step
 from harken.training.strategies.distributed import Distributed
 from harken.training.strategies.group import broadcast_tensors
-from harken.training.task import Indices, copy_carried, move_carried, restore_carried
+from harken.training.task import Indices, copy_persistent_state, move_persistent_state, restore_persistent_state
 from harken.training.weights import state_of
 
 PIECES = "pieces"  # what ranks that are started again remember: in how many parts shares are computed
@@ -71,7 +71,7 @@ class Sharded(Distributed):
             if hasattr(module, "set_reduce_scatter_unused_params"):  # torch 2.13; else all ranks must use all weights
                 module.set_reduce_scatter_unused_params(True)
         model.to(self.device).train()
-        move_carried(self.task, self.device)
+        move_persistent_state(self.task, self.device)
         self._keep_carried()
         self.pieces = self.group.recall(PIECES, 1)
 
@@ -92,21 +92,21 @@ class Sharded(Distributed):
             if is_out_of_memory(problem) and self.pieces < max(map(len, shares)):
                 self.group.remember(PIECES, 2 * self.pieces)
             raise
-        found = torch.tensor([total], dtype=torch.float64, device=self.device)
-        dist.all_reduce(found)
-        return float(found)
+        summed = torch.tensor([total], dtype=torch.float64, device=self.device)
+        dist.all_reduce(summed)
+        return float(summed)
 
     def _loss(self, share: Indices, batch: Indices) -> Tensor:
         """The summed loss of a share; of an empty one 0, for which an example of `batch` is computed."""
-        before = {} if len(share) else copy_carried(self.task)
+        before = {} if len(share) else copy_persistent_state(self.task)
         with self.autocast():
             loss: Tensor = self.root(self.batch_loss, share if len(share) else batch[:1]) * float(len(share) > 0)
-        restore_carried(self.task, before)
+        restore_persistent_state(self.task, before)
         return loss
 
     def diagnose(self, step: int, batches: list[Indices]) -> list[tuple[str, list[int]]]:
         """All ranks compute their shares again, forward and backward, because each layer needs all of them."""
-        before, found = copy_carried(self.task), list[tuple[str, list[int]]]()
+        before, diagnoses = copy_persistent_state(self.task), list[tuple[str, list[int]]]()
         seed_step(self.config.seed, step, self.rank)
         for indices in batches:
             share = self.task.share(indices, self.world_size)[self.rank]
@@ -117,9 +117,9 @@ class Sharded(Distributed):
             places = self.group.gather([seen.place or nonfinite_loss(loss), share.tolist()])
             gradients = self.group.gather(infinite_gradients(self.task.model))  # summed: no rank's own
             named = [(f"rank {rank}: {place}", own) for rank, (place, own) in enumerate(places) if place]
-            found += named or [(place, indices.tolist()) for place in gradients if place][:1]
-        restore_carried(self.task, before)
-        return found
+            diagnoses += named or [(place, indices.tolist()) for place in gradients if place][:1]
+        restore_persistent_state(self.task, before)
+        return diagnoses
 
     def clip(self) -> Tensor:
         """Clip by the norm over the parts of all ranks."""
@@ -151,12 +151,12 @@ class Sharded(Distributed):
 
     def weights(self) -> dict[str, Tensor]:
         """Gathered one after the other into the memory of rank 0; the other ranks get nothing."""
-        found = {}
+        weights = {}
         for name, value in state_of(self.task.model).items():
             whole = _whole(value)
             if self.is_main:
-                found[name] = whole.cpu()
-        return found
+                weights[name] = whole.cpu()
+        return weights
 
     def save(self, folder: Path, progress: Progress, settings: dict[str, Any], writer: CheckpointWriter) -> None:
         """One file a rank, and an index once all are written: ranks wait for each other, so in no thread."""
@@ -229,13 +229,13 @@ def _whole(value: Tensor) -> Tensor:
 
 def units_of(model: nn.Module) -> list[tuple[nn.Module, tuple[str, ...]]]:
     """Modules that name `sharded_methods`, inner ones first; none where units share a parameter."""
-    found = [module for module in model.modules() if hasattr(module, "sharded_methods")][::-1]
+    units = [module for module in model.modules() if hasattr(module, "sharded_methods")][::-1]
     owner: dict[int, nn.Module] = {}
-    for unit in found:
+    for unit in units:
         inner = {
-            id(one) for other in unit.modules() if other is not unit and other in found for one in other.parameters()
+            id(one) for other in unit.modules() if other is not unit and other in units for one in other.parameters()
         }
         for parameter in unit.parameters():
             if id(parameter) not in inner and owner.setdefault(id(parameter), unit) is not unit:
                 return []
-    return [(unit, unit.sharded_methods) for unit in found]  # type: ignore[misc]
+    return [(unit, unit.sharded_methods) for unit in units]  # type: ignore[misc]
