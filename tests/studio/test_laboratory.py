@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from typing import Any
 
 import pytest
 
@@ -65,3 +66,26 @@ def children() -> set[int]:
 def state(pid: int) -> str:
     with open(f"/proc/{pid}/stat") as file:
         return file.read().rsplit(")", 1)[1].split()[0]
+
+
+def test_one_experiment_runs_at_a_time() -> None:
+    from harken.studio.routes import alone
+
+    async def messages(closed: list[bool]) -> Any:
+        try:
+            for number in range(3):
+                yield {"done": number}
+        finally:
+            closed.append(True)
+
+    async def main() -> None:
+        lock, closed = asyncio.Lock(), list[bool]()
+        first = alone(lock, messages(closed))
+        assert await anext(first) == {"done": 0}
+        refused = [message async for message in alone(lock, messages([]))]
+        assert [list(message) for message in refused] == [["error"]] and "another experiment" in refused[0]["error"]
+        await first.aclose()
+        assert closed == [True] and not lock.locked()
+        assert len([message async for message in alone(lock, messages([]))]) == 3
+
+    asyncio.run(main())

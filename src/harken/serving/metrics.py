@@ -34,6 +34,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
+        self._routes: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._requests = Counter(
             "harken_requests", "requests by path and status", ("path", "status"), registry=registry
         )
@@ -51,8 +52,11 @@ class Metrics:
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """Count a request; `path` is that of the route, so there are few of them."""
-        self._requests.labels(path, status).inc()
-        self._latency.labels(path).observe(seconds)
+        if (path, status) not in self._routes:  # `labels` takes longer than counting
+            self._routes[path, status] = (self._requests.labels(path, status), self._latency.labels(path))
+        requests, latency = self._routes[path, status]
+        requests.inc()
+        latency.observe(seconds)
 
     def batch(self, texts: int, tokens: int, seconds: float) -> None:
         """Count a batch."""

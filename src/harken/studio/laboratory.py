@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from harken.errors import UserError
@@ -30,7 +30,7 @@ def list_claims() -> list[dict[str, Any]]:
     return claims
 
 
-async def run_claim(name: str, seed: int, quick: bool) -> AsyncIterator[dict[str, Any]]:
+async def run_claim(name: str, seed: int, quick: bool) -> AsyncGenerator[dict[str, Any], None]:
     """Progress as {"done": share, "say": text}, then {"report": ...} or {"error": ...}; closing it ends the process.
 
     Raises:

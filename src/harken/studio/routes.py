@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, File, Form, Request, UploadFile
@@ -23,6 +24,7 @@ from harken.studio.page import static_file
 
 MOST_TEXT = 5000  # characters of one sentence
 MOST_FILE = 20 * 2**20  # bytes of an upload
+Messages = AsyncGenerator[dict[str, Any], None]
 EVENTS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -114,7 +116,7 @@ def create_studio(library: Library, check: Callable[[Request], None] | None = No
     pages = APIRouter(include_in_schema=False)
     guards = [] if check is None else [Depends(check)]
     router = APIRouter(route_class=StudioRoute, include_in_schema=False, dependencies=guards)
-    lab_lock = threading.Lock()
+    lab_lock, experiments = threading.Lock(), asyncio.Lock()
 
     @pages.get("/")
     def index() -> Response:
@@ -225,7 +227,7 @@ def create_studio(library: Library, check: Callable[[Request], None] | None = No
         from harken.studio import laboratory
 
         find_experiment(body.name)
-        events = laboratory.run_claim(body.name, body.seed, body.quick)
+        events = alone(experiments, laboratory.run_claim(body.name, body.seed, body.quick))
         return StreamingResponse(_as_events(events), media_type="text/event-stream", headers=EVENTS)
 
     @router.post("/studio/lab/explore")
@@ -319,12 +321,20 @@ async def _translation_events(opened: Any, asked: Any) -> AsyncIterator[str]:
         stopped.set()
 
 
-async def _as_events(messages: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
-    try:
+async def alone(lock: asyncio.Lock, messages: Messages) -> Messages:
+    """Messages of an experiment, which takes all cores: an error where another one runs."""
+    if lock.locked():
+        yield {"error": "another experiment runs; stop it, or wait until it has ended"}
+        return
+    async with lock, aclosing(messages):
+        async for message in messages:
+            yield message
+
+
+async def _as_events(messages: Messages) -> AsyncIterator[str]:
+    async with aclosing(messages):
         async for message in messages:
             yield _event(message)
-    finally:
-        await messages.aclose()  # type: ignore[attr-defined]
 
 
 def _event(message: dict[str, Any]) -> str:
