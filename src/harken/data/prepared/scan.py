@@ -54,7 +54,9 @@ class RowKind(NamedTuple):
     build: Callable[..., Any]  # from the values of a row to the object that the job knows
     key: Callable[[Any], str]  # what two equal objects have in common; also their group, if there is no other
     groups: Callable[[Iterable[Any]], Iterator[tuple[Any, str]]] | None = None  # rows with their groups, if not by key
-    digest: Callable[..., int] | None = None  # of the values of a row, where a faster way than `row_digest` is known
+    # Of the values of a row, faster than from the object that is built of them:
+    key_of_values: Callable[..., str] | None = None
+    digest_of_values: Callable[..., int] | None = None
 
 
 class Scan(NamedTuple):
@@ -100,14 +102,17 @@ class Reader:
         columns = self.parse(block)
         kept, reasons = np.ones(len(columns[0]) if columns else 0, dtype=bool), Counter[str]()
         if self.skip is not None:
-            for number, values in enumerate(zip(*columns, strict=True)):
-                if reason := self.skip(*values):
+            for number, reason in enumerate(map(self.skip, *columns)):
+                if reason:
                     kept[number] = False
                     reasons[reason] += 1
         if reasons:
             columns = tuple(list(compress(column, kept)) for column in columns)
         columns = self.finish(columns)
-        keys = self.positions_of([self.row(values) for values in zip(*columns, strict=True)])
+        if self.kind.key_of_values is not None:
+            keys = hashes(list(map(self.kind.key_of_values, *columns)), f"{self.seed}\0")
+        else:
+            keys = self.positions_of([self.row(values) for values in zip(*columns, strict=True)])
         if not self.has_groups:
             return Scan(kept, keys, dict(reasons), self.digest(columns))
         return Scan(kept, np.array(columns[-1], dtype=np.uint64), dict(reasons), self.digest(columns), keys=keys)
@@ -119,8 +124,8 @@ class Reader:
 
     def digest(self, columns: Columns) -> int:
         """The sum of the digests of finished rows."""
-        if self.kind.digest is not None:
-            return sum(map(self.kind.digest, *columns)) % DIGEST_SPACE
+        if self.kind.digest_of_values is not None:
+            return sum(map(self.kind.digest_of_values, *columns)) % DIGEST_SPACE
         rows = map(self.row, zip(*columns, strict=True))
         return sum(row_digest(encode_row(row)) for row in rows) % DIGEST_SPACE
 

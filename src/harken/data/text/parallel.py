@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -133,7 +133,7 @@ def _divide_files(
         lambda block: _parse_block(block, layout),
         config.seed,
         sides=2,
-        skip=lambda source, target: skip_reason(source, target, *limits),
+        skip=partial(skip_reason, skip_empty=limits[0], max_words=limits[1], max_characters=limits[2]),
         finish=lower if config.lowercase else lambda columns: columns,
         has_header=lambda block: layout.header and _format(block, layout) == "tsv",
     )
@@ -185,7 +185,7 @@ def _pair_digest(source: str, target: str) -> int:
     return row_digest(b"".join((b"t", sizes[0], b"s", first, sizes[1], b"s", second, END)))
 
 
-PAIRS = RowKind("pairs", Pair, lambda pair: pair_key(pair.source, pair.target), digest=_pair_digest)
+PAIRS = RowKind("pairs", Pair, lambda pair: pair_key(pair.source, pair.target), None, pair_key, _pair_digest)
 
 
 def check_files(config: Any) -> list[Path]:
