@@ -238,16 +238,7 @@ def _backward(ctx: Any, grad_out: Tensor | None, grad_normed: Tensor | None, *re
 operator.register_autograd(_backward, setup_context=_setup_context)
 
 
-def residual_norm(
-    values: Tensor,
-    change: Tensor,
-    change_bias: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    seed: Tensor,
-    offset: int,
-    eps: float,
-    dropout: float,
-) -> tuple[Tensor, Tensor]:
-    """Values (M, D), change (M, D), vectors (D,) in float32, seed (1,) int64 -> x' like `values`, y like `change`."""
-    return operator(values, change, change_bias, weight, bias, seed, offset, eps, dropout)[:2]
+def residual_norm(values: Tensor, change: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    """Values (M, D), change (M, D), vectors (D,) in float32, seed (1,) int64, and the other arguments of `operator` ->
+    x' like `values`, y like `change`."""
+    return operator(values, change, *rest)[:2]

@@ -48,21 +48,11 @@ def _saved_scores_shape(groups: int, targets: int, sources: int) -> tuple[int, i
     " float drop, Tensor? seed)"
     " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
-def attention_operator(
-    queries: Tensor,
-    keys: Tensor,
-    vector: Tensor,
-    values: Tensor,
-    mask: Tensor | None,
-    causal: bool,
-    keep: bool,
-    drop: float,
-    seed: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def attention_operator(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """See `launch.forward`."""
     from harken.kernels.additive_attention import launch
 
-    return launch.forward(queries, keys, vector, values, mask, causal, keep, drop, seed)
+    return launch.forward(*arguments)
 
 
 @attention_operator.register_fake
@@ -74,8 +64,7 @@ def _(
     mask: Tensor | None,
     causal: bool,
     keep: bool,
-    drop: float,
-    seed: Tensor | None,
+    *_: Any,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     groups, targets, sources = queries.shape[0], queries.shape[1], keys.shape[1]
     saved = _saved_scores_shape(groups, targets, sources) if keep else None
@@ -97,26 +86,11 @@ def _(
     " Tensor context, Tensor log_sum, Tensor scores, Tensor limits, float drop,"
     " Tensor? seed) -> (Tensor, Tensor, Tensor, Tensor)",
 )
-def backward_operator(
-    grad_output: Tensor,
-    queries: Tensor,
-    keys: Tensor,
-    vector: Tensor,
-    values: Tensor,
-    mask: Tensor | None,
-    causal: bool,
-    context: Tensor,
-    log_sum: Tensor,
-    scores: Tensor,
-    limits: Tensor,
-    drop: float,
-    seed: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def backward_operator(grad_output: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """See `launch.backward`."""
     from harken.kernels.additive_attention import launch
 
-    saved = context, log_sum, scores, limits
-    return launch.backward(grad_output.contiguous(), queries, keys, vector, values, mask, causal, *saved, drop, seed)
+    return launch.backward(grad_output.contiguous(), *arguments)
 
 
 @backward_operator.register_fake

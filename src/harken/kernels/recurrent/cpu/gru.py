@@ -184,16 +184,8 @@ class GRUAfterPass(Pass):
         self.before_array, self.after_array = hidden.before.numpy(), hidden.after.numpy()
 
     def step(self, span: Span) -> None:
-        gru_after_forward(
-            self.gates_array,
-            self.product(span).numpy(),
-            self.bias,
-            self.before_array,
-            self.past,
-            self.after_array,
-            span.start,
-            span.rows,
-        )
+        states = self.before_array, self.past, self.after_array
+        gru_after_forward(self.gates_array, self.product(span).numpy(), self.bias, *states, span.start, span.rows)
 
     def prepare_backward(self) -> None:
         super().prepare_backward()
@@ -203,15 +195,8 @@ class GRUAfterPass(Pass):
             self.grad_products = self.grad_normed
 
     def step_back(self, span: Span, grad_hidden: Tensor) -> tuple[Tensor, Tensor | None]:
-        gru_after_backward(
-            self.grad_gates_array,
-            grad_hidden.numpy(),
-            self.past,
-            self.before_array,
-            self.grad_normed_array,
-            span.start,
-            span.rows,
-        )
+        states = self.past, self.before_array, self.grad_normed_array
+        gru_after_backward(self.grad_gates_array, grad_hidden.numpy(), *states, span.start, span.rows)
         return self.recurrent_back(self.through_norm(span, self.grad_normed[span.packed])), grad_hidden
 
     def weight_tasks(self, needed: set[str]) -> list[Task]:

@@ -207,19 +207,9 @@ class LSTMPass(Pass):
             self.hidden.after[span.packed].copy_(self.projection(self.wide[span.packed]))
 
     def _gates(self, span: Span, product: Tensor, half: int) -> None:
-        lstm_forward(
-            self.gates_array,
-            product.numpy(),
-            self.before_array,
-            self.after_array,
-            self.tanh_input_array,
-            self.wide_array,
-            self.peephole,
-            span.start,
-            span.rows,
-            self.setting.kind.coupled,
-            half,
-        )
+        cells = self.before_array, self.after_array, self.tanh_input_array, self.wide_array, self.peephole
+        options = span.start, span.rows, self.setting.kind.coupled, half
+        lstm_forward(self.gates_array, product.numpy(), *cells, *options)
 
     def prepare_backward(self) -> None:
         super().prepare_backward()
@@ -257,20 +247,10 @@ class LSTMPass(Pass):
         lane = span.lanes.start
         if lane not in self.grad_peepholes:
             self.grad_peepholes[lane] = grad_hidden.new_zeros(self.peephole.shape)
-        lstm_backward(
-            self.grad_gates_array,
-            grad_hidden.numpy(),
-            self.before_array,
-            grad_cell.numpy(),
-            self.tanh_input_array,
-            apart.numpy(),
-            self.peephole,
-            self.grad_peepholes[lane].numpy(),
-            span.start,
-            span.rows,
-            self.setting.kind.coupled,
-            half,
-        )
+        cells = self.before_array, grad_cell.numpy(), self.tanh_input_array, apart.numpy()
+        peepholes = self.peephole, self.grad_peepholes[lane].numpy()
+        options = span.start, span.rows, self.setting.kind.coupled, half
+        lstm_backward(self.grad_gates_array, grad_hidden.numpy(), *cells, *peepholes, *options)
 
     @property
     def needs_grad_gates(self) -> bool:

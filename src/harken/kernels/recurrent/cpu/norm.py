@@ -115,17 +115,8 @@ class StepNorm:
 
     def forward(self, values: Tensor, result: Tensor, start: int, rows: int, epsilon: float = 1e-5) -> None:
         """`values` (rows, gates x H), those from row `start` on of the packed sequence, normalised into `result`."""
-        norm_forward(
-            values.numpy(),
-            self.gain,
-            self.shift,
-            result.numpy(),
-            self.normal,
-            self.scale,
-            start,
-            rows,
-            epsilon,
-        )
+        norms = self.normal, self.scale
+        norm_forward(values.numpy(), self.gain, self.shift, result.numpy(), *norms, start, rows, epsilon)
 
     def backward(self, gradient: Tensor, span: Span) -> None:
         """In place: of the result, then of the values."""
@@ -133,16 +124,8 @@ class StepNorm:
         if lane not in self.sums:
             self.sums[lane] = gradient.new_zeros(len(self.gain)), gradient.new_zeros(len(self.shift))
         gain, shift = self.sums[lane]
-        norm_backward(
-            gradient.numpy(),
-            self.gain,
-            self.normal,
-            self.scale,
-            gain.numpy(),
-            shift.numpy(),
-            span.start,
-            span.rows,
-        )
+        norms = self.gain, self.normal, self.scale
+        norm_backward(gradient.numpy(), *norms, gain.numpy(), shift.numpy(), span.start, span.rows)
 
     def gradients(self) -> tuple[Tensor, Tensor]:
         """Of gain and shift; the threads' shares are added in the order of their lanes."""
