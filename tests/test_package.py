@@ -41,7 +41,16 @@ def test_the_layers_load_no_compiler() -> None:
 def test_every_job_has_its_object() -> None:
     import harken
 
-    names = ("Answerer", "Captioner", "Classifier", "Forecaster", "LanguageModel", "MaskedReader", "Penman")
+    names = (
+        "Answerer",
+        "Captioner",
+        "Classifier",
+        "Forecaster",
+        "LanguageModel",
+        "MaskedLanguageModel",
+        "HandwritingSynthesizer",
+    )
     for name in (*names, "Regressor", "Tagger", "Transcriber", "Translator"):
         found = getattr(harken, name)
         assert found.__name__ == name and name in harken.__all__
+    assert (harken.MaskedReader, harken.Penman) == (harken.MaskedLanguageModel, harken.HandwritingSynthesizer)

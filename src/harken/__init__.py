@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from harken.tasks.classify.classifier import Classifier
     from harken.tasks.forecast.forecast import Forecast
     from harken.tasks.forecast.forecaster import Forecaster
-    from harken.tasks.handwriting.penman import Penman
     from harken.tasks.handwriting.strokes import Strokes
+    from harken.tasks.handwriting.synthesizer import HandwritingSynthesizer
     from harken.tasks.language.language_model import LanguageModel
-    from harken.tasks.masked.masked_reader import MaskedReader
+    from harken.tasks.masked.masked_language_model import MaskedLanguageModel
     from harken.tasks.regress.regressor import Regressor
     from harken.tasks.tag.tagger import Tagger, Tagging
     from harken.tasks.transcribe.transcriber import Transcriber
@@ -57,9 +57,9 @@ __all__ = [
     "Classifier",
     "Forecast",
     "Forecaster",
+    "HandwritingSynthesizer",
     "LanguageModel",
-    "MaskedReader",
-    "Penman",
+    "MaskedLanguageModel",
     "Regressor",
     "SequenceClassifier",
     "SequenceForecaster",
@@ -96,8 +96,8 @@ _HOME = {  # name -> the module that defines it
     "Forecast": "harken.tasks.forecast.forecast",
     "Forecaster": "harken.tasks.forecast.forecaster",
     "LanguageModel": "harken.tasks.language.language_model",
-    "MaskedReader": "harken.tasks.masked.masked_reader",
-    "Penman": "harken.tasks.handwriting.penman",
+    "HandwritingSynthesizer": "harken.tasks.handwriting.synthesizer",
+    "MaskedLanguageModel": "harken.tasks.masked.masked_language_model",
     "Regressor": "harken.tasks.regress.regressor",
     "SequenceClassifier": "harken.estimators.classifier",
     "SequenceForecaster": "harken.estimators.forecaster",
@@ -124,6 +124,9 @@ _HOME = {  # name -> the module that defines it
 }
 
 
+_EARLIER = {"MaskedReader": "MaskedLanguageModel", "Penman": "HandwritingSynthesizer"}  # names in 0.1
+
+
 def _installed_version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
@@ -134,7 +137,9 @@ def _installed_version() -> str:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
+    if name in _EARLIER:
+        value = __getattr__(_EARLIER[name])
+    elif name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
     elif name == "nn":
         value = import_module("harken.nn")

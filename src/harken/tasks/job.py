@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from harken.tasks.artifacts import Artifact
     from harken.tasks.baselines import Baseline
     from harken.tasks.interface import Interface
-    from harken.tasks.predictor import Predictor
+    from harken.tasks.predictor import Predictor, Progress
     from harken.tasks.results import Result
 
 
@@ -79,7 +79,8 @@ class Prepared:
 class Summary:
     """A run as facts; the card's title and table and the lines in the terminal are made from them.
 
-    >>> summary = Summary("opinions", "recurrent", 6000, 600, "examples", about="2 classes", reads="911 word pieces")
+    >>> given = {"data_summary": "2 classes", "input_summary": "911 word pieces"}
+    >>> summary = Summary("opinions", "recurrent", 6000, 600, "examples", **given)
     >>> print(*summary.lines(parameters=123456), sep="\\n")
     opinions: 6,000 training examples, 600 for validation, 2 classes
     recurrent: 123,456 parameters, 911 word pieces
@@ -92,8 +93,8 @@ class Summary:
     train: int
     valid: int
     unit: str = "examples"
-    about: str = ""  # of the data, after the counts
-    reads: str = ""  # what goes into the network
+    data_summary: str = ""  # of the data, after the counts
+    input_summary: str = ""  # what goes into the network
     languages: str = ""  # beside the name of the corpus, in the title
     skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> how many ...
     skipped_unit: str = ""  # ... lines, for one; by default the unit
@@ -115,14 +116,14 @@ class Summary:
     def card(self) -> dict[str, str]:
         """Rows of the card."""
         rows = {"data": self.count, **self.facts}
-        if self.reads and not {"input", "vocabulary"} & set(rows):
-            rows["input"] = self.reads
+        if self.input_summary and not {"input", "vocabulary"} & set(rows):
+            rows["input"] = self.input_summary
         return rows
 
     def lines(self, parameters: int) -> list[str]:
         """For the user, as a run starts: data, model, notes, and what was left out."""
         first, second = (", ".join(filter(None, parts)) for parts in (
-            (self.count, self.about), (f"{self.model}: {parameters:,} parameters", self.reads),
+            (self.count, self.data_summary), (f"{self.model}: {parameters:,} parameters", self.input_summary),
         ))  # fmt: skip
         skipped = (
             f"skipped {count:,} {self.skipped_unit or self.unit}: {reason}" for reason, count in self.skipped.items()
@@ -135,10 +136,10 @@ class Summary:
         return Prepared(task, self.title, self.card(), self.lines(parameters), flops_per_token, data)
 
 
-def in_counts(labels: Iterable[str] | Mapping[str, int], most: int = 20) -> str:
+def format_counts(labels: Iterable[str] | Mapping[str, int], most: int = 20) -> str:
     """Labels with their counts, the most frequent first, for the card; labels may be counted already.
 
-    >>> in_counts(["b", "a", "b"])
+    >>> format_counts(["b", "a", "b"])
     '2: b (2), a (1)'
     """
     counts = Counter(labels)
@@ -244,7 +245,7 @@ class Job:
         """What `prepare` may have written before a run was killed."""
         return frozenset[str]().union(*(artifact.names for artifact in self.artifacts))
 
-    def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
+    def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Progress) -> Scores:
         """Score a loaded model on `files`, or on a split of its own corpus ("test" where None), for `harken evaluate`.
 
         A job with `options` takes them as keyword arguments here, in `attention_figure` and in `examples`.
@@ -255,7 +256,7 @@ class Job:
         raise UserError(f"harken evaluate is not available for the task {model.recipe.task!r}")
 
     def predict(
-        self, model: Any, examples: Sequence[Any], options: Any, progress: Callable[[int], None]
+        self, model: Any, examples: Sequence[Any], options: Any, progress: Progress
     ) -> Iterable[Result | str | Mapping[str, Any]]:
         """The results of a loaded model, one for each example; `interface` says what examples and options are.
 
@@ -329,7 +330,7 @@ class Job:
         """Every gate, candidate and state over the steps of texts; with `units` each unit, else summaries."""
         from harken.inspection import gates
 
-        if not self.reads_texts(model):  # it would open a text as the path of a file, which no client may name
+        if not self.input_summary_texts(model):  # it would open a text as the path of a file, which no client may name
             raise UserError("this model reads signals; it shows nothing of a text")
         results = []
         for item in items:

@@ -16,7 +16,7 @@ from harken.errors import UserError
 from harken.models.heads.masked import MASK
 from harken.models.sizing import measure
 from harken.recipe import load_recipe
-from harken.tasks.masked.masked_reader import MaskedReader, build_masked_model
+from harken.tasks.masked.masked_language_model import MaskedLanguageModel, build_masked_model
 from harken.tasks.masked.task import as_rows
 from harken.tasks.registry import job_of
 from harken.tasks.tag.task import build_task
@@ -41,12 +41,12 @@ TINY = [
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> MaskedReader:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> MaskedLanguageModel:
     folder = tmp_path_factory.mktemp("masked") / "model"
     return harken.train("phrasebook-masked", folder, overrides=[*TINY, "train.max_steps=120"], progress=False)
 
 
-def test_a_trained_folder_guesses_and_is_scored(trained: MaskedReader) -> None:
+def test_a_trained_folder_guesses_and_is_scored(trained: MaskedLanguageModel) -> None:
     ((best, second, _),) = trained.fill("the [MASK] will sleep", count=3)
     assert best[1] >= second[1] > 0 and not best[0].startswith("<")
     assert len(trained.fill("[MASK] sees [MASK]", count=2)) == 2
@@ -58,7 +58,7 @@ def test_a_trained_folder_guesses_and_is_scored(trained: MaskedReader) -> None:
         trained.fill("the owl sleeps")
 
 
-def test_a_loaded_folder_is_the_trained_model(trained: MaskedReader) -> None:
+def test_a_loaded_folder_is_the_trained_model(trained: MaskedLanguageModel) -> None:
     assert trained.folder is not None
     assert harken.load(trained.folder).fill("the [MASK] sleeps") == trained.fill("the [MASK] sleeps")
 
@@ -108,7 +108,7 @@ def test_two_workers_train_the_model_that_one_trains(tmp_path: Path) -> None:
         torch.testing.assert_close(weights[1][name], value, rtol=1e-3, atol=1e-5)
 
 
-def test_a_tagger_starts_from_it(trained: MaskedReader, tmp_path: Path) -> None:
+def test_a_tagger_starts_from_it(trained: MaskedLanguageModel, tmp_path: Path) -> None:
     recipe = load_recipe("phrasebook-tag", [f"model={MODEL}, start='{trained.folder}'}}"])
     sentences = [Tagged(("the", "owl", "zyx"), ("DET", "NOUN", "NOUN"))]
     task, vocabulary = build_task(recipe, sentences, sentences)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,6 +24,7 @@ from harken.tasks.answer.sources import questions_of_table, read_files, read_que
 from harken.tasks.answer.task import AnswerTask, same
 from harken.tasks.artifacts import Artifact
 from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, words_of
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.splits import find_split
@@ -67,7 +68,7 @@ class AnswerJob(Job):
             len(asked.train),
             len(asked.valid),
             unit="questions",
-            reads=known,
+            input_summary=known,
             skipped=asked.skipped,
             skipped_unit="training questions",
             facts={"vocabulary": known, **pretrained.facts},
@@ -76,14 +77,12 @@ class AnswerJob(Job):
         task = AnswerTask(recipe, asked.train, asked.valid, model, tokenizer, answers)
         return summary.prepared(task, measure(model, FACTS, terms=1).flops, asked)
 
-    def evaluate(
-        self, model: Answerer, split: str | None, files: list[Path], progress: Callable[[int], None]
-    ) -> Scores:
+    def evaluate(self, model: Answerer, split: str | None, files: list[Path], progress: Progress) -> Scores:
         asked = read_files([str(path) for path in files], model.recipe.data) if files else self._split(model, split)
         return score_answers(model, asked, progress)
 
     def predict(
-        self, model: Answerer, examples: Sequence[Question], options: AnswerOptions, progress: Callable[[int], None]
+        self, model: Answerer, examples: Sequence[Question], options: AnswerOptions, progress: Progress
     ) -> list[Answer]:
         return model.answer_all(examples, progress)
 
@@ -118,7 +117,7 @@ def answers_of(questions: Sequence[Question]) -> Iterable[str]:
     return answers
 
 
-def score_answers(model: Answerer, questions: Sequence[Question], progress: Callable[[int], None]) -> Scores:
+def score_answers(model: Answerer, questions: Sequence[Question], progress: Progress) -> Scores:
     """Accuracy of all and of every task; the share of questions whose needed facts got the most attention."""
     answers = model.answer_all(questions, progress)
     right = [same(found.text, one.answer, model.answers.kind) for found, one in zip(answers, questions, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,6 +26,7 @@ from harken.tasks.caption.interface import INTERFACE
 from harken.tasks.caption.recipe import CaptionRecipe
 from harken.tasks.caption.task import CaptionTask
 from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.splits import find_split
@@ -79,8 +80,8 @@ class CaptionJob(Job):
             len(corpus.train),
             len(corpus.valid),
             unit="pictures",
-            about=f"{len(texts):,} captions",
-            reads=f"{rows} x {columns} regions, {tokenizer.size:,} {words.kind} pieces",
+            data_summary=f"{len(texts):,} captions",
+            input_summary=f"{rows} x {columns} regions, {tokenizer.size:,} {words.kind} pieces",
             facts={
                 "pictures": f"{size} x {size} pixels in {rows} x {columns} regions, {len(texts):,} training captions",
                 "vocabulary": f"{words.kind}, {tokenizer.size:,} pieces",
@@ -91,14 +92,10 @@ class CaptionJob(Job):
         task = CaptionTask(recipe, corpus, model, tokenizer)
         return summary.prepared(task, measure(model, CAPTION).flops, corpus)
 
-    def evaluate(
-        self, model: Captioner, split: str | None, files: list[Path], progress: Callable[[int], None]
-    ) -> Scores:
+    def evaluate(self, model: Captioner, split: str | None, files: list[Path], progress: Progress) -> Scores:
         return evaluate(model, examples_of(model.recipe, split, files), progress)
 
-    def predict(
-        self, model: Captioner, examples: Sequence[Path], options: Any, progress: Callable[[int], None]
-    ) -> list[Caption]:
+    def predict(self, model: Captioner, examples: Sequence[Path], options: Any, progress: Progress) -> list[Caption]:
         given = {name: value for name, value in asdict(options).items() if value is not None}
         return model.caption(list(examples), progress=progress, **given)
 
@@ -141,7 +138,7 @@ def examples_of(recipe: CaptionRecipe, split: str | None, files: Sequence[Path])
     return find_split(corpus.name, known, split, remedy="a table")
 
 
-def evaluate(model: Captioner, examples: Sequence[Captioned], progress: Callable[[int], None]) -> Scores:
+def evaluate(model: Captioner, examples: Sequence[Captioned], progress: Progress) -> Scores:
     """Caption every picture and score the captions; the worst are on the page `errors`."""
     found = model.caption([example.image for example in examples], progress=progress)
     texts, references = [caption.text for caption in found], [example.references for example in examples]

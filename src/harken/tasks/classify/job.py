@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,10 @@ from harken.tasks.classify.labels import LABELS, Labels, numbers_of
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.classify.task import ClassificationTask
 from harken.tasks.context import Context
-from harken.tasks.job import in_counts
+from harken.tasks.job import format_counts
 from harken.tasks.labelled.job import LabelledJob
 from harken.tasks.labelled.reading import Rows
+from harken.tasks.predictor import Progress
 from harken.tasks.scores import Metric, Scores
 
 
@@ -63,9 +64,9 @@ class ClassifyJob(LabelledJob):
         counts: Counter[str] = Counter()
         for (label, _), seen in train.label_counts().items():
             counts[label] += seen
-        return name, f"{len(targets.classes)} classes", {"labels": in_counts(counts)}
+        return name, f"{len(targets.classes)} classes", {"labels": format_counts(counts)}
 
-    def score(self, model: Classifier, examples: Labelled, progress: Callable[[int], None]) -> Scores:
+    def score(self, model: Classifier, examples: Labelled, progress: Progress) -> Scores:
         labels = np.array(numbers_of(examples.labels, model.classes, "the test"))
         probabilities = model.predict_proba(examples.values, progress)
         return score_labels(labels, probabilities, model.classes, "texts" if model.tokenizer else "signals")
@@ -79,7 +80,7 @@ class ClassifyJob(LabelledJob):
         return Baseline(fitted.name, "accuracy", scores, count, sampled=count < len(train))
 
     def predict(
-        self, model: Classifier, examples: Sequence[Any], options: ClassifyOptions, progress: Callable[[int], None]
+        self, model: Classifier, examples: Sequence[Any], options: ClassifyOptions, progress: Progress
     ) -> list[Classification]:
         return [Classification(model.classes, row) for row in model.predict_proba(examples, progress)]
 

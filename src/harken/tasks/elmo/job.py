@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from harken.tasks.elmo.interface import INTERFACE, VectorsOptions
 from harken.tasks.elmo.recipe import ElmoRecipe
 from harken.tasks.elmo.task import ElmoRows, ElmoTask, sentences_of, vocabulary_of, word_counts
 from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.scores import Scores
 from harken.tasks.splits import find_split
@@ -60,8 +61,8 @@ class ElmoJob(Job):
             sum(counts.values()),
             sum(map(len, valid)),
             unit="words",
-            about=f"{len(rows):,} rows",
-            reads=reads,
+            data_summary=f"{len(rows):,} rows",
+            input_summary=reads,
             skipped=text.skipped,
             skipped_unit="lines",
             facts={"vocabulary": reads, **pretrained.facts},
@@ -69,12 +70,12 @@ class ElmoJob(Job):
         )
         return summary.prepared(task, measure(model, SENTENCE, terms=2 * (SENTENCE - 1)).flops, text)
 
-    def evaluate(self, model: Elmo, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
+    def evaluate(self, model: Elmo, split: str | None, files: list[Path], progress: Progress) -> Scores:
         lines = read_files(model.recipe.data, files) if files else self.examples(model, split)
         return model.evaluate(lines, progress=progress)
 
     def predict(
-        self, model: Elmo, examples: Sequence[str], options: VectorsOptions, progress: Callable[[int], None]
+        self, model: Elmo, examples: Sequence[str], options: VectorsOptions, progress: Progress
     ) -> list[WordVectors]:
         vectors = model.vectors_of_all(examples, progress)
         return [WordVectors(model.words(text), layers) for text, layers in zip(examples, vectors, strict=True)]

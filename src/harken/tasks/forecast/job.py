@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,6 +22,7 @@ from harken.tasks.forecast.task import ForecastTask
 from harken.tasks.forecast.windows import Cut, CutSeries, Transform, cut, find_part, load_series, name_of
 from harken.tasks.interface import Form
 from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.predictor import Progress
 from harken.tasks.results import Show
 from harken.tasks.scores import Scores
 
@@ -60,9 +61,7 @@ class ForecastJob(Job):
         learnt = BASELINE.learn_or_load(folder, resuming, lambda: naive_baseline(task, series, recipe.data.season))
         return prepared.with_baseline(learnt)
 
-    def evaluate(
-        self, model: Forecaster, split: str | None, files: list[Path], progress: Callable[[int], None]
-    ) -> Scores:
+    def evaluate(self, model: Forecaster, split: str | None, files: list[Path], progress: Progress) -> Scores:
         return evaluate(model, split, files, progress)
 
     def predict(
@@ -70,7 +69,7 @@ class ForecastJob(Job):
         model: Forecaster,
         examples: Sequence[PastRequest],
         options: ForecastOptions,
-        progress: Callable[[int], None],
+        progress: Progress,
     ) -> list[Forecasts]:
         results = []
         for past in examples:
@@ -149,8 +148,8 @@ def prepare_series(
         len(task.train),
         len(task.valid),
         unit="windows",
-        about=about,
-        reads=f"{data.window} steps in, {data.horizon} out",
+        data_summary=about,
+        input_summary=f"{data.window} steps in, {data.horizon} out",
         facts={"series": about, "quantiles": quantiles},
     )
     flops = measure(task.model, data.window, terms=task.model.horizon).flops

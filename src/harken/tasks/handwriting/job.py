@@ -1,9 +1,9 @@
-"""From a recipe for handwriting to a run, and from a folder to a `Penman`."""
+"""From a recipe for handwriting to a run, and from a folder to a `HandwritingSynthesizer`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,9 +23,9 @@ from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
 from harken.tasks.handwriting.interface import INTERFACE, WriteOptions
 from harken.tasks.handwriting.legibility import read_drawings, recogniser_for
-from harken.tasks.handwriting.penman import ALPHABET, Penman, build
 from harken.tasks.handwriting.recipe import HandwritingRecipe
 from harken.tasks.handwriting.strokes import Drawings, Strokes
+from harken.tasks.handwriting.synthesizer import ALPHABET, HandwritingSynthesizer, build
 from harken.tasks.handwriting.task import HandwritingTask
 from harken.tasks.interface import Form
 from harken.tasks.job import Job, Prepared, Summary, format_skipped
@@ -43,7 +43,7 @@ MAX_POINTS = 4000  # of a drawing that the studio shows
 class HandwritingJob(Job):
     """See `harken.tasks.job`."""
 
-    predictor = Penman
+    predictor = HandwritingSynthesizer
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (ALPHABET,)
     interface = INTERFACE
 
@@ -64,18 +64,20 @@ class HandwritingJob(Job):
             len(task.train),
             len(task.valid),
             unit="drawings",
-            about=f"{points:,} points",
-            reads="no text" if tokenizer is None else f"{tokenizer.size:,} characters",
+            data_summary=f"{points:,} points",
+            input_summary="no text" if tokenizer is None else f"{tokenizer.size:,} characters",
             skipped=corpus.skipped,
             facts={"points": f"{points:,}", "drawings skipped": format_skipped(corpus.skipped)},
         )
         return summary.prepared(task, measure(model, round(points / len(task.train))).flops, corpus)
 
-    def evaluate(self, model: Penman, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
+    def evaluate(
+        self, model: HandwritingSynthesizer, split: str | None, files: list[Path], progress: Progress
+    ) -> Scores:
         return evaluate(model, files_or_split(model, split, files), progress)
 
     def predict(
-        self, model: Penman, examples: Sequence[str | None], options: WriteOptions, progress: Callable[[int], None]
+        self, model: HandwritingSynthesizer, examples: Sequence[str | None], options: WriteOptions, progress: Progress
     ) -> list[Drawings]:
         results = []
         for text in examples:
@@ -83,10 +85,10 @@ class HandwritingJob(Job):
             results.append(Drawings(drawings, model.recipe.sampling.max_points))
         return results
 
-    def form(self, model: Penman) -> Form:
+    def form(self, model: HandwritingSynthesizer) -> Form:
         return super().form(model)._replace(takes_text=model.tokenizer is not None)
 
-    def show(self, model: Penman, text: str, options: WriteOptions) -> Show:
+    def show(self, model: HandwritingSynthesizer, text: str, options: WriteOptions) -> Show:
         """Points (x, y, pen up), to be drawn one after the other."""
         strokes = model.write(None if model.tokenizer is None else text, options.bias, options.seed)
         points = np.asarray(strokes.points)[:MAX_POINTS]
@@ -96,10 +98,10 @@ class HandwritingJob(Job):
     def figure(self, results: Sequence[Drawings]) -> InkPicture:
         return results[0].picture()
 
-    def attention_figure(self, model: Penman, example: str) -> Picture:
+    def attention_figure(self, model: HandwritingSynthesizer, example: str) -> Picture:
         return model.write(example).window_picture()
 
-    def examples(self, model: Penman, split: str) -> list[Any]:
+    def examples(self, model: HandwritingSynthesizer, split: str) -> list[Any]:
         return files_or_split(model, split, [])
 
     def validation(self, best: dict[str, Any]) -> str:
@@ -123,7 +125,7 @@ def learn_alphabet(recipe: HandwritingRecipe, corpus: StrokeCorpus) -> Tokenizer
     return CharacterTokenizer.train([drawing.text or "" for drawing in corpus.splits["train"]], LARGEST_ALPHABET)
 
 
-def files_or_split(penman: Penman, split: str | None, files: list[Path]) -> list[Drawing]:
+def files_or_split(synthesizer: HandwritingSynthesizer, split: str | None, files: list[Path]) -> list[Drawing]:
     """The drawings of files, or of a split of the model's own corpus.
 
     Raises:
@@ -132,7 +134,7 @@ def files_or_split(penman: Penman, split: str | None, files: list[Path]) -> list
     if files:
         parts = (read_npz(path)["test"] if path.suffix == ".npz" else read_strokes(path) for path in files)
         return [drawing for part in parts for drawing in part]
-    corpus = read_strokes_corpus(penman.recipe.data)
+    corpus = read_strokes_corpus(synthesizer.recipe.data)
     known = {name: drawings for name, drawings in corpus.splits.items() if drawings}
     return find_split(corpus.name, known, split, remedy="a file")
 
@@ -142,41 +144,43 @@ SHOWN = 12
 RECOGNISER_THREADS = 1  # its sums, and so what it reads, are the same whatever the machine
 
 
-def evaluate(penman: Penman, drawings: list[Drawing], progress: Progress) -> Scores:
-    """Score a penman on drawings.
+def evaluate(synthesizer: HandwritingSynthesizer, drawings: list[Drawing], progress: Progress) -> Scores:
+    """Score a synthesizer on drawings.
 
     Raises:
         UserError: drawings without the text that the model reads.
     """
-    if penman.tokenizer is not None and not all(drawing.text for drawing in drawings):
+    if synthesizer.tokenizer is not None and not all(drawing.text for drawing in drawings):
         raise UserError("a drawing has no text, and this model reads one; give every drawing its text")
-    nats = penman.nats(drawings, progress)
-    unit = f"movements in units of {float(penman.model.deviation):.4g}; lower is better"
+    nats = synthesizer.nats(drawings, progress)
+    unit = f"movements in units of {float(synthesizer.model.deviation):.4g}; lower is better"
     points = [len(drawing) for drawing in drawings]
     scores = Scores(len(drawings), "drawings", [Metric.of("nats", bootstrap(nats, points), f"a point; {unit}")])
     scores.details["points"] = sum(points)
-    if penman.tokenizer is None:
-        written = penman.write([None] * SHOWN)
+    if synthesizer.tokenizer is None:
+        written = synthesizer.write([None] * SHOWN)
     else:
-        written = _add_legibility(penman, drawings, scores, progress)
+        written = _add_legibility(synthesizer, drawings, scores, progress)
     shown = written[:SHOWN]
     scores.pictures["samples"] = InkPicture([one.strokes() for one in shown], [one.text or "" for one in shown])
     return scores
 
 
-def _add_legibility(penman: Penman, drawings: list[Drawing], scores: Scores, progress: Progress) -> list[Strokes]:
-    assert penman.tokenizer is not None
+def _add_legibility(
+    synthesizer: HandwritingSynthesizer, drawings: list[Drawing], scores: Scores, progress: Progress
+) -> list[Strokes]:
+    assert synthesizer.tokenizer is not None
     threads = torch.get_num_threads()
     torch.set_num_threads(RECOGNISER_THREADS)
     try:
-        recogniser = recogniser_for(penman, progress)
-        real = read_drawings(recogniser, drawings, penman.tokenizer)
+        recogniser = recogniser_for(synthesizer, progress)
+        real = read_drawings(recogniser, drawings, synthesizer.tokenizer)
         texts = [drawing.text or "" for drawing in drawings[:WRITTEN]]
-        written = penman.write(texts)
-        found = read_drawings(recogniser, [one.drawing() for one in written], penman.tokenizer)
+        written = synthesizer.write(texts)
+        found = read_drawings(recogniser, [one.drawing() for one in written], synthesizer.tokenizer)
     finally:
         torch.set_num_threads(threads)
-    bias = penman.recipe.sampling.bias
+    bias = synthesizer.recipe.sampling.bias
     note = f"characters of {len(texts)} written texts that a recogniser reads right (bias {bias:g})"
     scores.metrics.append(Metric.of("legible", bootstrap(found.right, found.lengths), note))
     note = f"characters that it reads right of these {len(drawings)} real drawings"

@@ -1,12 +1,12 @@
-"""Whether what a penman writes can be read: by a recogniser that has only ever seen real strokes.
+"""Whether what a synthesizer writes can be read: by a recogniser that has only ever seen real strokes.
 
 y_t = softmax(W BiLSTM(x)_t)           a character, or nothing, at every point of the pen: movement, height, lifted
 read = the likeliest at each point, repeats and nothings left out
 
 It is trained by connectionist temporal classification (Graves et al., 2006), which needs to know what was written and
-not where. Of the built-in font it is given lines from other random numbers than the penman was; of other corpora their
-training drawings. The characters read right are those of the text less the edits (Levenshtein, 1966) between text and
-reading, so letters too many count as well as letters missing. Spaces, which leave no ink, are not counted.
+not where. Of the built-in font it is given lines from other random numbers than the synthesizer was; of other corpora
+their training drawings. The characters read right are those of the text less the edits (Levenshtein, 1966) between text
+and reading, so letters too many count as well as letters missing. Spaces, which leave no ink, are not counted.
 
 >>> edits("kitten", "sitting").total
 3
@@ -36,11 +36,11 @@ from harken.training.optimizers import factor
 from harken.training.weights import load_weights, save_tensors
 
 if TYPE_CHECKING:
-    from harken.tasks.handwriting.penman import Penman
+    from harken.tasks.handwriting.synthesizer import HandwritingSynthesizer
 
 FILE = "recogniser.safetensors"
 WIDTH, STEPS, WARMUP, BATCH, RATE = 80, 2000, 50, 48, 4e-3
-OTHER_SEED = 1000  # added to the seed of the penman's font
+OTHER_SEED = 1000  # added to the seed of the synthesizer's font
 LINES = 6000
 NOTHING = 0  # CTC's blank takes the place of padding
 SEEN = 4  # dx, dy, height, lifted
@@ -116,23 +116,23 @@ def train_recogniser(
     return model.eval()
 
 
-def recogniser_for(penman: Penman, progress: Callable[[int], None] | None = None) -> Recogniser:
-    """The recogniser in the penman's folder; trained, and kept there, where there is none yet (minutes)."""
-    assert penman.tokenizer is not None
-    path = None if penman.folder is None else penman.folder / FILE
+def recogniser_for(synthesizer: HandwritingSynthesizer, progress: Callable[[int], None] | None = None) -> Recogniser:
+    """The recogniser in the synthesizer's folder; trained, and kept there, where there is none yet (minutes)."""
+    assert synthesizer.tokenizer is not None
+    path = None if synthesizer.folder is None else synthesizer.folder / FILE
     if path is not None and path.is_file():
-        model = Recogniser(penman.tokenizer.size)
+        model = Recogniser(synthesizer.tokenizer.size)
         load_weights(model, path)
         return model.eval()
-    model = train_recogniser(real_strokes(penman), penman.tokenizer, progress=progress)
+    model = train_recogniser(real_strokes(synthesizer), synthesizer.tokenizer, progress=progress)
     if path is not None and _may_write(path):
         save_tensors(path, dict(model.named_parameters()))
     return model
 
 
-def real_strokes(penman: Penman) -> list[Drawing]:
+def real_strokes(synthesizer: HandwritingSynthesizer) -> list[Drawing]:
     """What the recogniser learns from."""
-    data = penman.recipe.data
+    data = synthesizer.recipe.data
     if data.corpus:
         return penfont(LINES, data.seed + OTHER_SEED, held_out=0)["train"]
     return read_strokes_corpus(data).splits["train"]

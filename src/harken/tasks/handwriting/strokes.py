@@ -1,4 +1,4 @@
-"""What a penman gives back: the points of a pen, ready to be drawn or kept."""
+"""The results of handwriting synthesis: the points of a pen, ready to be drawn or kept."""
 
 from __future__ import annotations
 

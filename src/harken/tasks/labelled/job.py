@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -35,6 +35,7 @@ from harken.tasks.job import Job, Prepared, Summary, format_skipped
 from harken.tasks.labelled.predictor import TOKENIZER, read_example
 from harken.tasks.labelled.reading import Rows, as_frames, as_rows, in_context, require_kind
 from harken.tasks.labelled.recipe import LabelledRecipe
+from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, with_words, words_of
 from harken.tasks.pretrained_encoder import start_from, starting_tokenizer
 from harken.tasks.scores import Scores
@@ -69,7 +70,7 @@ class LabelledJob(Job):
         """The network in words, what else to say of the data, and rows for the card."""
 
     @abstractmethod
-    def score(self, model: Any, examples: Labelled, progress: Callable[[int], None]) -> Scores:
+    def score(self, model: Any, examples: Labelled, progress: Progress) -> Scores:
         """Score a loaded model."""
 
     def load_data(self, recipe: Any) -> LabelledSplits:
@@ -133,8 +134,8 @@ class LabelledJob(Job):
             name,
             len(splits.train),
             len(splits.valid),
-            about=about,
-            reads=reads,
+            data_summary=about,
+            input_summary=reads,
             skipped=splits.skipped,
             tests={test: len(part) for test, part in splits.tests.items()},
             facts=facts,
@@ -147,7 +148,7 @@ class LabelledJob(Job):
         model: Any,
         split: str | None,
         files: list[Path],
-        progress: Callable[[int], None],
+        progress: Progress,
         format: str = "auto",
         text_column: str | None = None,
         label_column: str | None = None,

@@ -25,6 +25,7 @@ from harken.tasks.language.results import Continuations, SurprisingText
 from harken.tasks.language.scoring import evaluate
 from harken.tasks.language.streams import corpus_ids
 from harken.tasks.language.task import LanguageTask
+from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.results import Result, Show
 from harken.tasks.scores import Scores
@@ -87,15 +88,13 @@ class LanguageJob(Job):
             len(train) - 1,
             len(valid) - 1,
             unit="tokens",
-            reads=reads,
+            input_summary=reads,
             facts={**facts, **pretrained.facts},
             notes=pretrained.said,
         )
         return summary.prepared(task, measure(model, recipe.data.chunk).flops, corpus)
 
-    def evaluate(
-        self, model: LanguageModel, split: str | None, files: list[Path], progress: Callable[[int], None]
-    ) -> Scores:
+    def evaluate(self, model: LanguageModel, split: str | None, files: list[Path], progress: Progress) -> Scores:
         if not files:
             corpus = self.load_data(model.recipe)
             return evaluate(model, lines_of(corpus, split), corpus.train, progress)
@@ -108,7 +107,7 @@ class LanguageJob(Job):
         return evaluate(model, lines, train, progress)
 
     def predict(
-        self, model: LanguageModel, examples: Sequence[str], options: GenerateOptions, progress: Callable[[int], None]
+        self, model: LanguageModel, examples: Sequence[str], options: GenerateOptions, progress: Progress
     ) -> list[Result]:
         if options.surprisal:
             return [SurprisingText(model.surprisal(text)) for text in examples]

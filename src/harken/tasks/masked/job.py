@@ -1,8 +1,8 @@
-"""From a recipe for masked pre-training to a run, and from a folder to a `MaskedReader`."""
+"""From a recipe for masked pre-training to a run, and from a folder to a `MaskedLanguageModel`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ from harken.models.heads.masked import FIRST_WORD, MaskedModel
 from harken.models.sizing import Size, measure
 from harken.tasks.job import Job, Prepared, Summary
 from harken.tasks.masked.interface import INTERFACE, FillOptions
-from harken.tasks.masked.masked_reader import TOKENIZER, FilledText, MaskedReader, build_masked_model
+from harken.tasks.masked.masked_language_model import TOKENIZER, FilledText, MaskedLanguageModel, build_masked_model
 from harken.tasks.masked.recipe import MaskedRecipe
 from harken.tasks.masked.task import MaskedTask, as_rows
+from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.scores import Scores
 from harken.tasks.splits import find_split
@@ -28,7 +29,7 @@ LENGTH = 20  # tokens of the row whose cost is measured
 class MaskedJob(Job):
     """See `harken.tasks.job`."""
 
-    predictor = MaskedReader
+    predictor = MaskedLanguageModel
     artifacts = (TOKENIZER,)
     interface = INTERFACE
 
@@ -52,8 +53,8 @@ class MaskedJob(Job):
             len(train.flat),
             len(valid.flat),
             unit="tokens",
-            about=f"{len(train):,} rows",
-            reads=reads,
+            data_summary=f"{len(train):,} rows",
+            input_summary=reads,
             languages="masked",
             skipped=text.skipped,
             skipped_unit="lines",
@@ -63,22 +64,20 @@ class MaskedJob(Job):
         masked = recipe.masking.rate * max(float((train.flat >= FIRST_WORD).mean()), 1e-6)  # share of all tokens
         return summary.prepared(task, size_of(model, recipe).flops / masked, text)
 
-    def evaluate(
-        self, model: MaskedReader, split: str | None, files: list[Path], progress: Callable[[int], None]
-    ) -> Scores:
+    def evaluate(self, model: MaskedLanguageModel, split: str | None, files: list[Path], progress: Progress) -> Scores:
         lines = read_files(model.recipe.data, files) if files else self.examples(model, split)
         return model.evaluate(lines, progress=progress)
 
-    def examples(self, model: MaskedReader, split: str | None) -> list[str]:
+    def examples(self, model: MaskedLanguageModel, split: str | None) -> list[str]:
         text = self.load_data(model.recipe)
         return find_split(text.name, text.held_out, split)
 
     def predict(
-        self, model: MaskedReader, examples: Sequence[str], options: FillOptions, progress: Callable[[int], None]
+        self, model: MaskedLanguageModel, examples: Sequence[str], options: FillOptions, progress: Progress
     ) -> list[FilledText]:
         return [FilledText(model.fill(text, options.count)) for text in examples]
 
-    def attention_figure(self, model: MaskedReader, example: str) -> Picture:
+    def attention_figure(self, model: MaskedLanguageModel, example: str) -> Picture:
         return model.picture(example)
 
     def validation(self, best: dict[str, Any]) -> str:

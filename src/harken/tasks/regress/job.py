@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from harken.tasks.context import Context
 from harken.tasks.interface import Options
 from harken.tasks.labelled.job import LabelledJob
 from harken.tasks.labelled.reading import Rows
+from harken.tasks.predictor import Progress
 from harken.tasks.regress.interface import INTERFACE
 from harken.tasks.regress.recipe import RegressRecipe
 from harken.tasks.regress.regressor import PredictedNumber, Regressor, build_regressor
@@ -56,7 +57,7 @@ class RegressJob(LabelledJob):
         between = f"{targets.min():g} to {targets.max():g}, mean {targets.mean():g}"
         return f"{recipe.model.title}, {recipe.regressor.pooling} pooling", "", {"values": between}
 
-    def score(self, model: Regressor, examples: Labelled, progress: Callable[[int], None]) -> Scores:
+    def score(self, model: Regressor, examples: Labelled, progress: Progress) -> Scores:
         return score(model.predict(examples.values, progress), numbers(examples.labels))
 
     def baseline(self, recipe: RegressRecipe, train: Labelled, parts: Mapping[str, Labelled]) -> Baseline:
@@ -68,7 +69,7 @@ class RegressJob(LabelledJob):
         return Baseline(fitted.name, "rmse", scores, count, sampled=count < len(train), mode="min")
 
     def predict(
-        self, model: Regressor, examples: Sequence[Any], options: Options, progress: Callable[[int], None]
+        self, model: Regressor, examples: Sequence[Any], options: Options, progress: Progress
     ) -> list[PredictedNumber]:
         return [PredictedNumber(float(value)) for value in model.predict(examples, progress)]
 

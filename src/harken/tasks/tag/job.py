@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from harken.metrics.labels import is_bio
 from harken.models.sizing import measure
 from harken.tasks.baselines import BASELINE, Baseline, cached_baseline, compare
 from harken.tasks.context import CONTEXT, context_of
-from harken.tasks.job import Job, Prepared, Summary, in_counts
+from harken.tasks.job import Job, Prepared, Summary, format_counts
+from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.scores import Scores
 from harken.tasks.splits import find_split
@@ -60,13 +61,13 @@ class TagJob(Job):
             len(train),
             len(valid),
             unit="signals" if vocabulary.channels else "sentences",
-            reads=reads,
+            input_summary=reads,
             languages="tags",
             skipped=corpus.skipped,
             tests={name: len(part) for name, part in corpus.tests.items()},
             facts={
                 "vocabulary": reads,
-                "tags": in_counts(tag_counts(recipe, train)),
+                "tags": format_counts(tag_counts(recipe, train)),
                 **pretrained.facts,
             },
             notes=pretrained.said,
@@ -85,7 +86,7 @@ class TagJob(Job):
         model: Tagger,
         split: str | None,
         files: list[Path],
-        progress: Callable[[int], None],
+        progress: Progress,
         format: str = "auto",
         text_column: str | None = None,
         label_column: str | None = None,
@@ -103,9 +104,7 @@ class TagJob(Job):
 
         return compare(scores, model.folder, None if files else split or "test", compute)
 
-    def predict(
-        self, model: Tagger, examples: Sequence[Any], options: TagOptions, progress: Callable[[int], None]
-    ) -> list[Tagging]:
+    def predict(self, model: Tagger, examples: Sequence[Any], options: TagOptions, progress: Progress) -> list[Tagging]:
         return model.tag_all(examples, progress)
 
     def read_inputs(self, model: Tagger, path: Path | None, form: str, column: str | None) -> Inputs:

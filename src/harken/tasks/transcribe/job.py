@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,6 +23,7 @@ from harken.models.language.ngram import NGram
 from harken.models.sizing import LENGTHS, Size, measure
 from harken.tasks.artifacts import Artifact
 from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.predictor import Progress
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.transcribe.frames import refuse_misfits, steps_of
 from harken.tasks.transcribe.interface import INTERFACE, TranscribeOptions
@@ -79,7 +80,7 @@ class TranscribeJob(Job):
             len(train),
             len(valid),
             unit="recordings",
-            reads=kinds,
+            input_summary=kinds,
             skipped=splits.skipped,
             skipped_unit="training recordings",
             facts={"vocabulary": kinds},
@@ -87,16 +88,14 @@ class TranscribeJob(Job):
         task = TranscribeTask(recipe, train, valid, symbols, model)
         return summary.prepared(task, size_of(model, recipe, steps_per_symbol(recipe, train, symbols)).flops, splits)
 
-    def evaluate(
-        self, model: Transcriber, split: str | None, files: list[Path], progress: Callable[[int], None]
-    ) -> Scores:
+    def evaluate(self, model: Transcriber, split: str | None, files: list[Path], progress: Progress) -> Scores:
         if len(files) > 1:
             raise UserError(f"{files[1]} is a table too many; give one, with columns audio and text")
         found = read_split_table(model.recipe, files[0]) if files else self.load_data(model.recipe).find(split)
         return evaluate(model, found, progress)
 
     def predict(
-        self, model: Transcriber, examples: Sequence[Path], options: TranscribeOptions, progress: Callable[[int], None]
+        self, model: Transcriber, examples: Sequence[Path], options: TranscribeOptions, progress: Progress
     ) -> list[Transcription]:
         if options.lm_weight and (options.beam or model.recipe.search.beam) == 1:
             raise UserError("--lm-weight is heeded by a beam alone; add --beam 8")
@@ -149,7 +148,7 @@ def steps_per_symbol(recipe: TranscribeRecipe, train: Utterances, symbols: Symbo
 def evaluate(
     model: Transcriber,
     utterances: Utterances,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
     *,
     beam: int | None = None,
     lm_weight: float | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -24,6 +24,7 @@ from harken.models.encoder_decoder import TranslationModel
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
 from harken.tasks.job import Job, Prepared, Summary, format_skipped
+from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.splits import find_split
@@ -99,7 +100,7 @@ class TranslateJob(TranslationOperations, Job):
         model: Translator,
         split: str | None,
         files: list[Path],
-        progress: Callable[[int], None],
+        progress: Progress,
         beam: int | None = None,
         compare: Translator | Sequence[str] | None = None,
         test: Literal["bootstrap", "randomisation"] = "bootstrap",
@@ -231,8 +232,8 @@ def summarise(
         len(corpus.train),
         len(corpus.valid),
         unit="pairs",
-        about=f"{corpus.source_language} -> {corpus.target_language}",
-        reads=f"{pieces} {kind} pieces",
+        data_summary=f"{corpus.source_language} -> {corpus.target_language}",
+        input_summary=f"{pieces} {kind} pieces",
         languages=f"{corpus.source_language}-{corpus.target_language}",
         skipped=skipped,
         tests={name: len(pairs) for name, pairs in corpus.tests.items()},

@@ -17,7 +17,7 @@ from harken.errors import UserError
 from harken.inspection import gradient_flow
 from harken.recipe import load_recipe
 from harken.tasks.handwriting.job import HandwritingJob
-from harken.tasks.handwriting.penman import Penman, build
+from harken.tasks.handwriting.synthesizer import HandwritingSynthesizer, build
 from harken.tasks.handwriting.task import nats_of_rows
 
 TINY = [
@@ -50,13 +50,13 @@ def small_splits() -> Any:
 
 
 @pytest.fixture(scope="module")
-def penman(tmp_path_factory: pytest.TempPathFactory) -> Penman:
+def penman(tmp_path_factory: pytest.TempPathFactory) -> HandwritingSynthesizer:
     folder = tmp_path_factory.mktemp("pen") / "model"
     return harken.train("penfont-handwriting", folder, overrides=TINY, progress=False)
 
 
 @pytest.fixture(scope="module")
-def free(tmp_path_factory: pytest.TempPathFactory) -> Penman:
+def free(tmp_path_factory: pytest.TempPathFactory) -> HandwritingSynthesizer:
     """A model that draws from nothing."""
     folder = tmp_path_factory.mktemp("free")
     lines = penfont(30, seed=1, held_out=0)["train"]
@@ -66,7 +66,7 @@ def free(tmp_path_factory: pytest.TempPathFactory) -> Penman:
     return harken.train("omniglot-handwriting", folder / "model", overrides=overrides, progress=False)
 
 
-def test_the_loaded_folder_is_the_trained_model(penman: Penman) -> None:
+def test_the_loaded_folder_is_the_trained_model(penman: HandwritingSynthesizer) -> None:
     assert penman.folder is not None
     drawings = penfont(6, seed=9, held_out=0)["train"]
     loaded = harken.load(penman.folder)
@@ -75,21 +75,21 @@ def test_the_loaded_folder_is_the_trained_model(penman: Penman) -> None:
     assert "nats a point" in (penman.folder / "card.md").read_text()
 
 
-def test_killed_and_resumed_is_uninterrupted(penman: Penman, ends_the_same: Callable[..., Any]) -> None:
+def test_killed_and_resumed_is_uninterrupted(penman: HandwritingSynthesizer, ends_the_same: Callable[..., Any]) -> None:
     ends_the_same("penfont-handwriting", TINY, at=5, whole=penman.folder)
 
 
-def test_padding_changes_no_likelihood(penman: Penman) -> None:
+def test_padding_changes_no_likelihood(penman: HandwritingSynthesizer) -> None:
     drawings = penfont(8, seed=3, held_out=0)["train"]
     together = penman.nats(drawings)
     alone = np.array([penman.nats([drawing])[0] for drawing in drawings])
     np.testing.assert_allclose(together, alone, rtol=1e-5)
 
 
-def test_the_loss_is_the_summed_nats_and_falls(penman: Penman) -> None:
+def test_the_loss_is_the_summed_nats_and_falls(penman: HandwritingSynthesizer) -> None:
     drawings = penfont(20, seed=4, held_out=0)["train"]
     torch.manual_seed(0)
-    fresh = Penman(penman.recipe, build(penman.recipe, penman.tokenizer), penman.tokenizer)
+    fresh = HandwritingSynthesizer(penman.recipe, build(penman.recipe, penman.tokenizer), penman.tokenizer)
     fresh.model.deviation.data.copy_(penman.model.deviation.data)
     points = sum(len(drawing) for drawing in drawings)
     assert penman.nats(drawings).sum() / points < fresh.nats(drawings).sum() / points - 0.3
@@ -100,7 +100,7 @@ def test_the_loss_is_the_summed_nats_and_falls(penman: Penman) -> None:
         assert float(nats_of_rows(penman.model, batch).sum()) == pytest.approx(penman.nats(drawings).sum(), rel=1e-5)
 
 
-def test_writing_is_drawn_by_the_seed(penman: Penman) -> None:
+def test_writing_is_drawn_by_the_seed(penman: HandwritingSynthesizer) -> None:
     one, again, other = (penman.write("abc", bias=0.5, seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.points, again.points)
     assert one.points.shape != other.points.shape or not np.array_equal(one.points, other.points)
@@ -110,12 +110,12 @@ def test_writing_is_drawn_by_the_seed(penman: Penman) -> None:
     assert [strokes.text for strokes in several] == ["ab", "12 x"]
 
 
-def test_a_high_bias_draws_the_likeliest(penman: Penman) -> None:
+def test_a_high_bias_draws_the_likeliest(penman: HandwritingSynthesizer) -> None:
     first = [penman.write("abc", bias=300.0, seed=seed).points[0, :2] for seed in range(5)]
     assert np.ptp(np.stack(first), axis=0).max() < 0.2 * float(penman.model.deviation)
 
 
-def test_what_is_written_can_be_kept(penman: Penman, tmp_path: Path) -> None:
+def test_what_is_written_can_be_kept(penman: HandwritingSynthesizer, tmp_path: Path) -> None:
     from harken.data.strokes.files import read_strokes
 
     strokes = penman.write("hi")
@@ -126,7 +126,7 @@ def test_what_is_written_can_be_kept(penman: Penman, tmp_path: Path) -> None:
     np.testing.assert_allclose(places, wanted, atol=1e-3)
 
 
-def test_the_window_can_be_looked_at(penman: Penman, free: Penman) -> None:
+def test_the_window_can_be_looked_at(penman: HandwritingSynthesizer, free: HandwritingSynthesizer) -> None:
     picture = HandwritingJob().attention_figure(penman, "ab c")
     assert picture.target_words == ["a", "b", "␣", "c", "end"]  # type: ignore[attr-defined]
     np.testing.assert_allclose(picture.weights.sum(0), 1.0, atol=1e-3)  # type: ignore[attr-defined]
@@ -134,7 +134,7 @@ def test_the_window_can_be_looked_at(penman: Penman, free: Penman) -> None:
         HandwritingJob().attention_figure(free, "ab c")
 
 
-def test_gradients_can_be_looked_at(penman: Penman, free: Penman) -> None:
+def test_gradients_can_be_looked_at(penman: HandwritingSynthesizer, free: HandwritingSynthesizer) -> None:
     written: list[Drawing] = penfont(12, seed=3, held_out=0)["train"]
     drawings = sorted(written, key=lambda drawing: len(drawing.points))[:3]
     assert len(list(gradient_flow(free, drawings, sampled=1))) == 2
@@ -144,7 +144,7 @@ def test_gradients_can_be_looked_at(penman: Penman, free: Penman) -> None:
     assert gradient_flow(penman, drawings, loss="all", sampled=0).loss == pytest.approx(nats.sum(), rel=1e-4)
 
 
-def test_drawing_from_nothing(free: Penman) -> None:
+def test_drawing_from_nothing(free: HandwritingSynthesizer) -> None:
     drawings = free.write([None] * 3, seed=5)
     assert len(drawings) == 3 and all(strokes.window is None and strokes.text is None for strokes in drawings)
     scores = HandwritingJob().evaluate(free, "train", [], lambda done: None)
@@ -154,12 +154,12 @@ def test_drawing_from_nothing(free: Penman) -> None:
         free.write("a")
 
 
-def test_a_split_without_drawings_is_refused(free: Penman) -> None:
+def test_a_split_without_drawings_is_refused(free: HandwritingSynthesizer) -> None:
     with pytest.raises(UserError, match="a has no split 'test'; choose --split train or valid, or give a file"):
         HandwritingJob().evaluate(free, None, [], lambda done: None)
 
 
-def test_mistakes(penman: Penman, tmp_path: Path) -> None:
+def test_mistakes(penman: HandwritingSynthesizer, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has 'é', which the model never saw"):
         penman.write("été")
     with pytest.raises(UserError, match="there is none; give one in quotes"):
@@ -183,7 +183,7 @@ def test_mistakes(penman: Penman, tmp_path: Path) -> None:
         HandwritingJob().evaluate(penman, None, [tmp_path / "a.jsonl"], lambda done: None)
 
 
-def test_a_point_costs_the_same_at_every_length(penman: Penman, free: Penman) -> None:
+def test_a_point_costs_the_same_at_every_length(penman: HandwritingSynthesizer, free: HandwritingSynthesizer) -> None:
     from harken.models.sizing import measure
 
     for model in (penman, free):

@@ -39,7 +39,7 @@ Text = str | None  # None for a model that reads no text
 Texts = list[str] | list[None] | list[str | None]
 
 
-class Penman(Predictor[HandwritingRecipe, HandwritingModel]):
+class HandwritingSynthesizer(Predictor[HandwritingRecipe, HandwritingModel]):
     """Model, alphabet and recipe of one folder; load it with `harken.load`."""
 
     def __init__(

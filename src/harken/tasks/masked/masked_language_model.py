@@ -62,7 +62,7 @@ class FilledText(Result):
         return [{"name": token, "value": float(score)} for gap in self.gaps for token, score in gap]
 
 
-class MaskedReader(Predictor[MaskedRecipe, MaskedModel]):
+class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
     """Model, tokenizer and recipe of one folder; load it with `harken.load`."""
 
     def __init__(
