@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from harken.errors import UserError
 from harken.paths import paths_in
-from harken.recipe.errors import explain
+from harken.recipe.errors import config_classes, explain
 from harken.recipe.files import apply, check_limits, describe, parse, read_text, recipe_names, recipe_text
 from harken.recipe.paths import require_paths, resolve_paths
 from harken.registry import recipe_class
@@ -62,7 +62,7 @@ class Recipe(BaseModel):
             return values
         if "embeddings" in values and "embeddings" not in cls.model_fields:
             raise ValueError("embeddings is set, but models of this task read no words; remove it")
-        classes = {name: _classes(field.annotation) for name, field in cls.model_fields.items()}
+        classes = {name: config_classes(field.annotation) for name, field in cls.model_fields.items()}
         values = {name: _renamed(value, classes.get(name, ())) for name, value in values.items()}
         return {name: _read_none(value, classes.get(name, ())) for name, value in values.items()}
 
@@ -157,13 +157,6 @@ def as_recipe(
     return resolve_paths(recipe, "the recipe", None)[0]
 
 
-def _classes(annotation: Any) -> tuple[type[BaseModel], ...]:
-    """The config classes in an annotation."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return (annotation,)
-    return tuple(found for part in get_args(annotation) for found in _classes(part))
-
-
 def _renamed(section: Any, classes: Sequence[type[BaseModel]]) -> Any:
     """A table with older names of its keys replaced (`harken.data.io.keys`)."""
     from harken.data.io.keys import DataTable
@@ -188,7 +181,10 @@ def _read_none(section: Any, classes: Sequence[type[BaseModel]]) -> Any:
     values = {}
     for key, value in section.items():
         inside = [
-            found for cls in classes if key in cls.model_fields for found in _classes(cls.model_fields[key].annotation)
+            inner
+            for cls in classes
+            if key in cls.model_fields
+            for inner in config_classes(cls.model_fields[key].annotation)
         ]
         empty = value == "none" and any(_optional(cls, key) for cls in classes)
         values[key] = None if empty else _read_none(value, inside)

@@ -87,11 +87,11 @@ def _sentence(key: str, problems: Sequence[Any], recipe: type[BaseModel], values
         if key.startswith("model.decoder"):  # validated like [model]
             message = re.sub(r"model\.(?!decoder\.)", "model.decoder.", message)
         return f"{message} ({place.strip(' ()')})"
-    found = context["tag"] if kind == "union_tag_invalid" else first["input"]
+    value = context["tag"] if kind == "union_tag_invalid" else first["input"]
     allowed = dict.fromkeys(_allowed(problem) for problem in problems)
-    sentence = f"{key} is {written(found)}{place}, but must be {' or '.join(allowed)}"
+    sentence = f"{key} is {written(value)}{place}, but must be {' or '.join(allowed)}"
     choices = re.findall(r"'([^']*)'", str(context.get("expected") or context.get("expected_tags", "")))
-    near = get_close_matches(str(found), choices, n=1)
+    near = get_close_matches(str(value), choices, n=1)
     return sentence + (f"; did you mean {written(near[0])}?" if near else "")
 
 
@@ -186,10 +186,10 @@ def _tables(recipe: type[BaseModel], location: Location) -> list[type[BaseModel]
     tables = [recipe]
     for item in location:
         inner = [
-            found
+            cls
             for table in tables
             if item in table.model_fields
-            for found in _models(table.model_fields[str(item)].annotation)
+            for cls in config_classes(table.model_fields[str(item)].annotation)
         ]
         tagged = [table for table in tables if _architecture(table) == item]
         if inner or any(item in table.model_fields for table in tables):
@@ -199,10 +199,11 @@ def _tables(recipe: type[BaseModel], location: Location) -> list[type[BaseModel]
     return tables
 
 
-def _models(annotation: Any) -> list[type[BaseModel]]:
+def config_classes(annotation: Any) -> list[type[BaseModel]]:
+    """The config classes in an annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [found for part in get_args(annotation) for found in _models(part)]
+    return [cls for part in get_args(annotation) for cls in config_classes(part)]
 
 
 def _architecture(table: type[BaseModel]) -> str | None:

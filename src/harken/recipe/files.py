@@ -89,12 +89,12 @@ def parse(text: str, origin: str) -> dict[str, Any]:
     except RecursionError:
         raise UserError(f"{origin} is not a recipe: its tables are nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
-        found = re.fullmatch(r"(.*?) \(at (?:line (\d+), column (\d+)|end of document)\)", str(error), re.DOTALL)
-        if found is None:
+        message = re.fullmatch(r"(.*?) \(at (?:line (\d+), column (\d+)|end of document)\)", str(error), re.DOTALL)
+        if message is None:
             raise UserError(f"{origin} is not valid TOML: {error}") from None
-        line, column = found[2] or str(text.count("\n") + 1), found[3]
+        line, column = message[2] or str(text.count("\n") + 1), message[3]
         place = f"line {line}" + (f", column {column}" if column else " (the end of the file)")
-        raise UserError(f"{origin}, {place}: not valid TOML: {found[1][:1].lower()}{found[1][1:200]}") from None
+        raise UserError(f"{origin}, {place}: not valid TOML: {message[1][:1].lower()}{message[1][1:200]}") from None
     except ValueError as error:  # an integer of thousands of digits
         raise UserError(f"{origin} is not valid TOML: {str(error)[:200]}") from None
 

@@ -85,6 +85,6 @@ def recipe_file(
     if keep and place.is_file():
         return place, ""
     pair = next((value.partition("=")[2] for value in overrides if value.startswith("data.pair=")), None)
-    found = infer(data, task=task, text=text, target=target, pair=pair)
-    write_recipe(found, place, MINUTES, replace, overrides)
-    return place, f"{data}: {found.reason}\n\n{place.read_text(encoding='utf-8')}\nThe recipe is in {place}"
+    inferred = infer(data, task=task, text=text, target=target, pair=pair)
+    write_recipe(inferred, place, MINUTES, replace, overrides)
+    return place, f"{data}: {inferred.reason}\n\n{place.read_text(encoding='utf-8')}\nThe recipe is in {place}"

@@ -127,11 +127,11 @@ class Table:
         """Every column; a column of single words beside texts is an identifier, and left out."""
         every = max(1, len(self.rows) // CELLS)
         rows = self.rows[::every]
-        found = [Column(name, [row[place] for row in rows]) for place, name in enumerate(self.names)]
-        found = [column for column in found if column.kind not in ("empty", "id")]
-        if any(column.kind == "text" and column.words >= TEXT_WORDS for column in found):
-            found = [column for column in found if column.kind != "text" or not _is_identifier(column)]
-        return found
+        columns = [Column(name, [row[place] for row in rows]) for place, name in enumerate(self.names)]
+        columns = [column for column in columns if column.kind not in ("empty", "id")]
+        if any(column.kind == "text" and column.words >= TEXT_WORDS for column in columns):
+            columns = [column for column in columns if column.kind != "text" or not _is_identifier(column)]
+        return columns
 
 
 def _is_identifier(column: Column) -> bool:

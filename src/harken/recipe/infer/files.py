@@ -34,8 +34,8 @@ def infer_file(path: Path, task: str | None, text: str | None, target: str | Non
         return infer_table(read_separated(path, content, "," if kind == ".csv" else "\t"), task, text, target)
     lines = content.split("\n")
     for rule in (_stories, _tagged_columns):
-        if task in (None, "tag", "answer") and (found := rule(path, lines)) and task in (None, found.task):
-            return found
+        if task in (None, "tag", "answer") and (inferred := rule(path, lines)) and task in (None, inferred.task):
+            return inferred
     filled = [line for line in lines if line.strip()]
     if task != "language" and all(NUMBERS.fullmatch(line.strip()) for line in filled[:200]):
         return _number_rows(path, task)
@@ -45,8 +45,8 @@ def infer_file(path: Path, task: str | None, text: str | None, target: str | Non
         raise UserError(
             f"{path} has a partner {other.name}; give the folder to translate, or --task language for a language model"
         )
-    if task in (None, "classify") and (found := _prefixed(path, filled, encoding)):
-        return found
+    if task in (None, "classify") and (inferred := _prefixed(path, filled, encoding)):
+        return inferred
     if task in (None, "language", "masked", "elmo"):
         return _plain_text(path, content, task or "language")
     raise UserError(f"{path} is plain text, which a {task} recipe does not read; give a table, or --task language")
@@ -86,11 +86,11 @@ def _arrays(path: Path, task: str | None) -> Inferred:
         names = {name.removesuffix(".npy") for name in zipfile.ZipFile(path).namelist()}
     except (OSError, zipfile.BadZipFile):
         raise UserError(f"{path} is no NumPy archive; write it with numpy.savez") from None
-    for wanted, found in (("train_points", "handwriting"), ("frames", "tag"), ("values", "classify")):
-        if wanted in names and task in (None, found):
-            key = "file" if found == "handwriting" else "train"
-            kind = {"kind": "signal"} if found == "classify" else {}
-            return Inferred(found, f"an archive with an array {wanted}", {**kind, key: str(path)})
+    for array, job in (("train_points", "handwriting"), ("frames", "tag"), ("values", "classify")):
+        if array in names and task in (None, job):
+            key = "file" if job == "handwriting" else "train"
+            kind = {"kind": "signal"} if job == "classify" else {}
+            return Inferred(job, f"an archive with an array {array}", {**kind, key: str(path)})
     raise UserError(
         f"{path} has the arrays {', '.join(sorted(names))}; harken reads values and labels (classify), frames and "
         "labels (tag) or train_points (handwriting)"
@@ -107,12 +107,12 @@ SPECIAL: dict[str, Callable[[Path, str | None], Inferred]] = {".conllu": _conllu
 
 def _partner(path: Path) -> Path | None:
     """Of a file NAME.LANG, the first of the same name in another language that lies beside it."""
-    found = LANGUAGE_FILE.fullmatch(path.name)
-    if found is None or found[2] in NO_LANGUAGES:
+    name = LANGUAGE_FILE.fullmatch(path.name)
+    if name is None or name[2] in NO_LANGUAGES:
         return None
     for other in sorted(path.parent.iterdir()):
         fits = LANGUAGE_FILE.fullmatch(other.name)
-        if fits and fits[1] == found[1] and fits[2] not in {found[2], *NO_LANGUAGES}:
+        if fits and fits[1] == name[1] and fits[2] not in {name[2], *NO_LANGUAGES}:
             return other
     return None
 

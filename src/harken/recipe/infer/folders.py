@@ -34,10 +34,10 @@ def infer_folder(folder: Path, task: str | None, text: str | None, target: str |
         return _splits(folder, tables, task, text, target)
     texts = [path for path in files if ending(path) == ".txt"]
     if any("train" in path.name.lower() for path in texts):
-        found = _splits(folder, texts, task, text, target)
-        if found.task != "language":
-            return found
-        return Inferred("language", "text files for training and testing", {"dir": str(folder)}, found.tables)
+        inferred = _splits(folder, texts, task, text, target)
+        if inferred.task != "language":
+            return inferred
+        return Inferred("language", "text files for training and testing", {"dir": str(folder)}, inferred.tables)
     if len(texts) > 1 and len(texts) == len(files) and task in (None, "classify"):
         return _by_class(folder, texts)
     raise UserError(
@@ -49,8 +49,10 @@ def infer_folder(folder: Path, task: str | None, text: str | None, target: str |
 def _languages(files: list[Path]) -> list[str]:
     """The LANG of files train.LANG, plain or compressed."""
     bare = [path.stem if path.suffix in COMPRESSIONS else path.name for path in files]
-    found = [name.removeprefix("train.") for name in bare if name.startswith("train.") and name.count(".") == 1]
-    return sorted({name for name in found if name.lower() not in NO_LANGUAGES}, key=lambda name: (name != "en", name))
+    languages = [name.removeprefix("train.") for name in bare if name.startswith("train.") and name.count(".") == 1]
+    return sorted(
+        {name for name in languages if name.lower() not in NO_LANGUAGES}, key=lambda name: (name != "en", name)
+    )
 
 
 def _parallel(folder: Path, languages: list[str], pair: str | None) -> Inferred:
@@ -90,16 +92,16 @@ def _splits(folder: Path, tables: list[Path], task: str | None, text: str | None
         shown = ", ".join(path.name for path in tables[:5])
         raise UserError(f"{folder} has {len(tables)} tables ({shown}); give one of them, or name one train")
     first = train[0] if train else tables[0]
-    found = infer_file(first, task, text, target)
-    if found.task in ("forecast", "caption"):
-        return found
+    inferred = infer_file(first, task, text, target)
+    if inferred.task in ("forecast", "caption"):
+        return inferred
     for split, words in HELD_OUT.items():
         other = [path for path in tables if path != first and any(word in path.name.lower() for word in words)]
         if len(other) == 1:
-            found.data[split] = {"source": str(other[0])} if found.task == "translate" else str(other[0])
+            inferred.data[split] = {"source": str(other[0])} if inferred.task == "translate" else str(other[0])
             if split == "test":
-                found.data.pop("test_size", None)
-    return found
+                inferred.data.pop("test_size", None)
+    return inferred
 
 
 def _by_class(folder: Path, texts: list[Path]) -> Inferred:

@@ -49,7 +49,7 @@ MOST_TOML = 100_000  # bytes that are read to tell a recipe with another ending 
 
 
 def write_recipe(
-    found: Inferred, place: Path, minutes: float, replace: bool = False, overrides: Sequence[str] = ()
+    inferred: Inferred, path: Path, minutes: float, replace: bool = False, overrides: Sequence[str] = ()
 ) -> Path:
     """Write an inferred recipe, and the table that goes with it.
 
@@ -59,30 +59,30 @@ def write_recipe(
         UserError: another file is there.
     """
     content = ""
-    if found.rows is not None:
-        table = place.with_suffix(".tsv").resolve()
-        names = ("audio", "text") if found.task == "transcribe" else ("image", "caption")
+    if inferred.rows is not None:
+        table = path.with_suffix(".tsv").resolve()
+        names = ("audio", "text") if inferred.task == "transcribe" else ("image", "caption")
         rows = io.StringIO()
-        csv.writer(rows, delimiter="\t", lineterminator="\n").writerows([names, *found.rows])
+        csv.writer(rows, delimiter="\t", lineterminator="\n").writerows([names, *inferred.rows])
         content = rows.getvalue()
-        found.data["train"] = str(table)
-    text = found.to_toml(minutes, overrides)
-    if place.exists() and not replace and _with_overrides(place, overrides) != found.values(minutes, overrides):
+        inferred.data["train"] = str(table)
+    text = inferred.to_toml(minutes, overrides)
+    if path.exists() and not replace and _with_overrides(path, overrides) != inferred.values(minutes, overrides):
         raise UserError(
-            f"{place} exists and differs from the recipe for this data; train with it, give another --out, or replace "
+            f"{path} exists and differs from the recipe for this data; train with it, give another --out, or replace "
             "it (harken train --restart)"
         )
-    place.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     if content:
         atomic_write(table, content)
-    atomic_write(place, text)
-    return place
+    atomic_write(path, text)
+    return path
 
 
-def _with_overrides(place: Path, overrides: Sequence[str]) -> dict[str, Any] | None:
+def _with_overrides(path: Path, overrides: Sequence[str]) -> dict[str, Any] | None:
     """The values of a recipe file with overrides applied; None where it is no recipe."""
     try:
-        values = tomllib.loads(place.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
         for override in overrides:
             apply(values, override)
     except (OSError, ValueError, RecursionError, UserError):

@@ -33,7 +33,7 @@ def infer_table(table: Table, task: str | None, text: str | None, target: str | 
             return Inferred(
                 "tag", "lists of words and tags", {"train": table.path, "word_column": words, "tag_column": tags}
             )
-    kinds = {kind: [one for one in table.columns if one.kind == kind] for kind in KINDS}
+    kinds = {kind: [column for column in table.columns if column.kind == kind] for kind in KINDS}
     chosen = task or _task_of(table, kinds, text, target)
     builder = BUILDERS.get(chosen)
     if builder is None:
@@ -53,18 +53,18 @@ def _task_of(table: Table, kinds: Kinds, text: str | None, target: str | None) -
     texts, labels, numbers = kinds["text"], kinds["label"], kinds["number"]
     if kinds["audio"] or kinds["image"]:
         return "transcribe" if kinds["audio"] else "caption"
-    wanted = next((one for one in table.columns if one.name == target), None)
-    if wanted is not None and (texts or text):
-        return {"label": "classify", "number": "regress", "text": "translate"}.get(wanted.kind, "classify")
-    if not texts and (kinds["date"] or len(numbers) == 1) and (numbers or any(one.is_number for one in labels)):
+    predicted = next((column for column in table.columns if column.name == target), None)
+    if predicted is not None and (texts or text):
+        return {"label": "classify", "number": "regress", "text": "translate"}.get(predicted.kind, "classify")
+    if not texts and (kinds["date"] or len(numbers) == 1) and (numbers or any(column.is_number for column in labels)):
         return "forecast"
-    if len(texts) == 2 and (not labels or all(PAIR_NAMES.fullmatch(one.name) for one in texts)) and _alike(texts):
+    if len(texts) == 2 and (not labels or all(PAIR_NAMES.fullmatch(column.name) for column in texts)) and _alike(texts):
         return "translate"
     if texts and labels:
         return "classify"
     if len(texts) == 1 and len(numbers) == 1:
         return "regress"
-    described = ", ".join(f"{one.name} ({one.kind})" for one in table.columns[:12])
+    described = ", ".join(f"{column.name} ({column.kind})" for column in table.columns[:12])
     raise UserError(
         f"{table.path} has the columns {described}, from which no job follows; add --task (such as classify), "
         "--text-column and --target-column"
@@ -72,20 +72,20 @@ def _task_of(table: Table, kinds: Kinds, text: str | None, target: str | None) -
 
 
 def _alike(texts: Sequence[Column]) -> bool:
-    short, long = sorted(one.characters for one in texts)
+    short, long = sorted(column.characters for column in texts)
     return long <= 2.5 * short
 
 
 def _classify(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
     label = target or _choose(table, kinds["label"], LABEL_NAMES, "the label", "--target-column")
-    texts = [one.name for one in kinds["text"] if one.name != label]
+    texts = [column.name for column in kinds["text"] if column.name != label]
     known = [name for name in texts if name.lower() in TEXT_NAMES]
     chosen = [text] if text else known[:1] or texts
     if not chosen:
         raise UserError(f"{table.path} has no column of texts beside {label!r}; add --text-column")
-    distinct = next((one.distinct for one in table.columns if one.name == label), 0)
+    distinct = next((column.distinct for column in table.columns if column.name == label), 0)
     data = _table_data(table) | {"text_column": chosen[0] if len(chosen) == 1 else chosen, "label_column": label}
-    words = max((one.words for one in kinds["text"] if one.name in chosen), default=9.0)
+    words = max((column.words for column in kinds["text"] if column.name in chosen), default=9.0)
     tables = {"tokenizer": {"kind": "character"}} if words < 1.5 else {}
     return Inferred("classify", f"texts in {' and '.join(chosen)}, {distinct} labels in {label}", data, tables)
 
@@ -107,7 +107,7 @@ def _table_data(table: Table) -> dict[str, Any]:
 def _translate(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
     if ending(Path(table.path)) == ".csv":
         raise UserError(f"{table.path} is CSV, which translation does not read; save it with tabs as .tsv, or as JSONL")
-    names = [one.name for one in kinds["text"]]
+    names = [column.name for column in kinds["text"]]
     if text is None or target is None:
         if len(names) != 2:
             raise UserError(
@@ -131,12 +131,12 @@ def _translate(table: Table, kinds: Kinds, text: str | None, target: str | None)
 def _forecast(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
     if not table.has_header:
         raise UserError(f"{table.path} has no first line with the names of its columns, as a series needs; add one")
-    numbers = [one for one in table.columns if one.is_number]
+    numbers = [column for column in table.columns if column.is_number]
     if not numbers:
         raise UserError(f"{table.path} has no column of numbers to forecast; check the file")
     value = target or numbers[-1].name
     count, data = len(table.rows), {"train": table.path, "target_column": value}
-    groups = [one for one in kinds["label"] if one.name != value and not one.is_number]
+    groups = [column for column in kinds["label"] if column.name != value and not column.is_number]
     dates = kinds["date"]
     if groups and dates and dates[0].distinct < len(dates[0].filled):
         data["group"] = groups[0].name
@@ -156,8 +156,8 @@ def _season(cells: Sequence[str]) -> tuple[int, int]:
     >>> _season(["1949-01", "1949-02", "1949-03"]), _season(["2016-07-01 00:00", "2016-07-01 01:00"])
     ((12, 36), (24, 96))
     """
-    found = [date for cell in cells if (date := read_date(cell)) is not None]
-    gaps = [abs((later - earlier).total_seconds()) / 3600 for earlier, later in pairwise(found)]
+    dates = [date for cell in cells if (date := read_date(cell)) is not None]
+    gaps = [abs((later - earlier).total_seconds()) / 3600 for earlier, later in pairwise(dates)]
     hours = median([gap for gap in gaps if gap] or [1e9])
     return next(((season, window) for most, season, window in SEASONS if hours <= most), (1, 20))
 
@@ -183,12 +183,12 @@ def _choose(table: Table, columns: Sequence[Column], names: Sequence[str], what:
     Raises:
         UserError: there is none, or there are several.
     """
-    usual = [one.name for one in columns if one.name.lower() in names]
+    usual = [column.name for column in columns if column.name.lower() in names]
     if len(columns) == 1 or len(usual) == 1:
         return columns[0].name if len(columns) == 1 else usual[0]
-    found = ", ".join(one.name for one in columns) or ", ".join(table.names)
+    choices = ", ".join(column.name for column in columns) or ", ".join(table.names)
     problem = "several columns that may be" if columns else "no column that looks like"
-    raise UserError(f"{table.path} has {problem} {what} ({found}); add {option} NAME")
+    raise UserError(f"{table.path} has {problem} {what} ({choices}); add {option} NAME")
 
 
 BUILDERS: dict[str, Callable[[Table, Kinds, str | None, str | None], Inferred]] = {
