@@ -155,8 +155,8 @@ def train_module(
         raise UserError("data has to be a list, a tuple of tensors or a Dataset with a length, and not empty")
     if valid is None:
         order = np.random.default_rng([config.seed]).permutation(len(examples)).tolist()
-        kept = max(1, round(HELD_OUT * len(order)))
-        examples, valid = _Part(examples, order[kept:] or order), _Part(examples, order[:kept])
+        count = max(1, round(HELD_OUT * len(order)))
+        examples, valid = _Part(examples, order[count:] or order), _Part(examples, order[:count])
     asked = request(out, resume, restart)
     folder = asked.folder
     with joined() as group, RunLock(folder):

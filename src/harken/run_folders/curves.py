@@ -97,8 +97,8 @@ class RunCurves(Picture):
         if self.axis == "minutes":
             return lambda entry: None if (seconds := number(entry, "seconds")) is None else seconds / 60
         steps = [int(entry["step"]) for entry in run.training if "step" in entry]
-        seen = np.cumsum([number(entry, "tokens") or 0.0 for entry in run.training if "step" in entry]) / 1e6
-        return lambda entry: float(np.interp(entry.get("step", 0), [0, *steps], [0.0, *seen]))
+        tokens = np.cumsum([number(entry, "tokens") or 0.0 for entry in run.training if "step" in entry]) / 1e6
+        return lambda entry: float(np.interp(entry.get("step", 0), [0, *steps], [0.0, *tokens]))
 
 
 def thinned(x: list[float], y: list[float], most: int = MOST_POINTS) -> tuple[list[float], list[float]]:

@@ -116,9 +116,9 @@ def save_shard(
         os.replace(folder / INDEX, folder / PREVIOUS_INDEX)
     index = {"step": progress.step, "files": names, "divided": divided}
     atomic_write(folder / INDEX, json.dumps({**index, "progress": asdict(progress), "settings": settings}))
-    kept = {name for path in (folder / INDEX, folder / PREVIOUS_INDEX) for name in _files_of(path)}
+    current = {name for path in (folder / INDEX, folder / PREVIOUS_INDEX) for name in _files_of(path)}
     for path in folder.glob(SHARDS):
-        if path.name not in kept:
+        if path.name not in current:
             path.unlink()
     for name in (CHECKPOINT, PREVIOUS):
         (folder / name).unlink(missing_ok=True)

@@ -59,21 +59,21 @@ def choose_workers() -> int:
     return min(8, available_cores()) if sys.platform.startswith("linux") else 1
 
 
-def choose_device(wanted: str) -> str:
+def choose_device(name: str) -> str:
     """Resolve a device: `auto` is a GPU where there is one."""
     import torch
 
     from harken.errors import UserError
 
-    if wanted == "auto":
+    if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        device = torch.device(wanted)
+        device = torch.device(name)
     except RuntimeError as problem:
-        raise UserError(f"train.device {wanted!r} is not a device; use auto, cpu, cuda or cuda:N") from problem
+        raise UserError(f"train.device {name!r} is not a device; use auto, cpu, cuda or cuda:N") from problem
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise UserError(f"train.device {wanted!r} needs a CUDA device, and torch finds none; use auto or cpu")
-    return wanted
+        raise UserError(f"train.device {name!r} needs a CUDA device, and torch finds none; use auto or cpu")
+    return name
 
 
 def _trial(environment: dict[str, str]) -> float:
@@ -102,7 +102,7 @@ def prepare_environment() -> None:
     bfloat16_speedup.cache_clear()
 
 
-def choose_precision(wanted: str, device: str) -> str:
+def choose_precision(precision: str, device: str) -> str:
     """`auto`: bfloat16 on a GPU that has it, on a CPU where the test shows that it works and is faster."""
     import torch
 
@@ -110,14 +110,14 @@ def choose_precision(wanted: str, device: str) -> str:
 
     if device.startswith("cuda"):
         able = torch.cuda.is_bf16_supported()
-        return wanted if wanted != "auto" else "bfloat16" if able else "float32"
-    if wanted == "auto":
+        return precision if precision != "auto" else "bfloat16" if able else "float32"
+    if precision == "auto":
         return "bfloat16" if bfloat16_speedup() >= MIN_SPEEDUP else "float32"
-    if wanted == "bfloat16" and bfloat16_speedup() == 0:
+    if precision == "bfloat16" and bfloat16_speedup() == 0:
         raise UserError(
             f"train.precision bfloat16 crashes on this CPU; set {ISA}={SAFE_ISA} in the environment or use float32"
         )
-    return wanted
+    return precision
 
 
 PEAKS = {  # dense bfloat16 TFLOP/s by the vendor's data sheets

@@ -34,8 +34,8 @@ class MetricsLog:
         if resume_step is None:
             self.path.unlink(missing_ok=True)
         elif self.path.exists():
-            kept = [entry for entry in read_metrics(folder) if entry.get("step", 0) <= resume_step]
-            atomic_write(self.path, "".join(json.dumps(entry) + "\n" for entry in kept))
+            entries = [entry for entry in read_metrics(folder) if entry.get("step", 0) <= resume_step]
+            atomic_write(self.path, "".join(json.dumps(entry) + "\n" for entry in entries))
 
     def write(self, entry: dict[str, Any]) -> None:
         """Append a line."""

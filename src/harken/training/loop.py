@@ -198,9 +198,9 @@ class Trainer:
         data_wait = round(self.prefetcher.share_of(self.progress.window_seconds), 4)
         self._end_if(self.report.record_training(self.rate, data_wait))
 
-    def _end_if(self, wanted: bool) -> None:
+    def _end_if(self, is_asked: bool) -> None:
         """End the run on all ranks where a callback on rank 0 wants it."""
-        self.ended = bool(self.strategy.maximum([float(wanted or self.ended)])[0])
+        self.ended = bool(self.strategy.maximum([float(is_asked or self.ended)])[0])
 
     def _tick(self) -> float:
         """Add the time since the last call to the run's time; rank 0 has the clock. A signal to one rank is for all.

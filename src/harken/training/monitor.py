@@ -100,12 +100,12 @@ class UpdateMonitor:
             self.event(f"update {step} was skipped: its loss or gradient is NaN or infinite")
             return
         place, indices = diagnoses[0]
-        kept = ""
+        where = ""
         if self.strategy.is_main:
             batch = self.strategy.task.collate(np.array(indices))
             path = write_batch(self.folder, step, place, np.array(indices), batch)
-            kept = f"; the batch is kept in {path.name}"
-        self.event(f"update {step} was skipped: {place}{kept}")
+            where = f"; the batch is kept in {path.name}"
+        self.event(f"update {step} was skipped: {place}{where}")
 
 
 def loss_spike(state: Progress, mean: float) -> str:

@@ -115,11 +115,11 @@ def largest_batches(task: Task, epoch: Sequence[Indices]) -> list[Indices]:
 @contextmanager
 def unchanged(task: Task) -> Iterator[None]:
     """After the block, buffers and carried states are what they were, and there are no gradients."""
-    kept = [(value, value.clone()) for value in (*task.model.buffers(), *persistent_state(task).values())]
+    copies = [(value, value.clone()) for value in (*task.model.buffers(), *persistent_state(task).values())]
     try:
         yield
     finally:
-        for value, before in kept:
+        for value, before in copies:
             value.copy_(before)
         for parameter in task.model.parameters():
             parameter.grad = None

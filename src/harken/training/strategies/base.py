@@ -270,9 +270,9 @@ class Strategy(ABC):
         for indices in shares:
             for parameter in self.task.model.parameters():
                 parameter.grad = None
-            with first_nonfinite(self.task.model) as seen, self.autocast():
+            with first_nonfinite(self.task.model) as nonfinite, self.autocast():
                 loss = self.batch_loss(indices)
-            place = seen.place or nonfinite_loss(loss)
+            place = nonfinite.place or nonfinite_loss(loss)
             if not place:
                 loss.backward()
                 place = infinite_gradients(self.task.model)

@@ -182,7 +182,7 @@ class Group:
 
     def _watch(self) -> None:
         """Give signs of life; end this process where it does not end by itself after another one failed."""
-        seen: float | None = None
+        noticed_at: float | None = None
         store = self.store.clone()  # type: ignore[attr-defined]  # missing in the stubs
         while not self.closed.wait(BEAT):
             try:
@@ -192,8 +192,8 @@ class Group:
                 failed = {"rank": 0, "reason": LOST_RANK.format("rank 0 was")}
             if failed is None or failed["rank"] == self.rank:
                 continue
-            seen = seen or time.monotonic()
-            if time.monotonic() - seen > GRACE:
+            noticed_at = noticed_at or time.monotonic()
+            if time.monotonic() - noticed_at > GRACE:
                 print(f"error: {printable(failed['reason'])}", file=sys.stderr, flush=True)
                 os._exit(1)
 

@@ -111,10 +111,10 @@ class Sharded(Distributed):
         for indices in batches:
             share = self.task.share(indices, self.world_size)[self.rank]
             self.zero_gradients()
-            with first_nonfinite(self.task.model) as seen:
+            with first_nonfinite(self.task.model) as nonfinite:
                 loss = self._loss(share, indices)
             loss.backward()
-            places = self.group.gather([seen.place or nonfinite_loss(loss), share.tolist()])
+            places = self.group.gather([nonfinite.place or nonfinite_loss(loss), share.tolist()])
             gradients = self.group.gather(infinite_gradients(self.task.model))  # summed: no rank's own
             named = [(f"rank {rank}: {place}", own) for rank, (place, own) in enumerate(places) if place]
             diagnoses += named or [(place, indices.tolist()) for place in gradients if place][:1]
@@ -165,10 +165,10 @@ class Sharded(Distributed):
         divided = sorted(
             name for name, value in tensors.items() if isinstance(value, DTensor) or self._is_average(name)
         )
-        kept = {
+        parts = {
             name: local_part(value.detach()) for name, value in tensors.items() if self.is_main or name in set(divided)
         }
-        save_shard(folder, kept, divided, progress, settings, self.rank, self.world_size, self.group.barrier)
+        save_shard(folder, parts, divided, progress, settings, self.rank, self.world_size, self.group.barrier)
 
     def restore(self, tensors: dict[str, Tensor], folder: Path) -> None:
         """Take this rank's part of whole tensors (`harken.training.checkpoints` merges the files of all ranks)."""
