@@ -8,9 +8,9 @@ import pytest
 
 from harken.data.tokenizers.tokens import UNK
 from harken.errors import UserError
-from harken.studio.translating import Asked, glossary_terms, other_ways, translate
+from harken.studio.translating import TranslationRequest, alternatives_of, glossary_terms, translate
 
-SENTENCE = Asked("the black cat sleeps", beam=3, nbest=3)
+SENTENCE = TranslationRequest("the black cat sleeps", beam=3, nbest=3)
 
 
 @pytest.mark.parametrize("name", ["transformer", "attention"])
@@ -41,7 +41,7 @@ def test_marks_words_the_model_has_never_seen(transformer: Any) -> None:
 
 def test_other_ways_share_the_prefix_and_differ_in_the_next_token(transformer: Any) -> None:
     prefix = "le chat"
-    found = other_ways(transformer, replace(SENTENCE, prefix=prefix), 4)
+    found = alternatives_of(transformer, replace(SENTENCE, prefix=prefix), 4)
     assert len(found) == 4 and all(one["raw"].startswith(prefix) for one in found)
     assert len({one["next"] for one in found}) == 4
     probabilities = [one["probability"] for one in found]
@@ -58,7 +58,8 @@ def test_a_cancelled_search_ends_at_once(transformer: Any) -> None:
 
 
 def test_an_empty_text_has_no_translation(transformer: Any) -> None:
-    assert translate(transformer, Asked("  ")) == [] == other_ways(transformer, Asked(""))
+    assert translate(transformer, TranslationRequest("  ")) == []
+    assert alternatives_of(transformer, TranslationRequest("")) == []
 
 
 def test_refuses_a_glossary_line_without_two_sides() -> None:

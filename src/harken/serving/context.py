@@ -1,4 +1,4 @@
-"""What every route shares: the registry, the engine, who calls, and how a call becomes work."""
+"""The state that all routes share: the registry, the engine, clients, and how a request is admitted and run."""
 
 from __future__ import annotations
 

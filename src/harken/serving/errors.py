@@ -1,4 +1,4 @@
-"""What a request can end with beside a result, and how each dialect writes it."""
+"""The errors that a request can end with, and how each dialect writes them."""
 
 from __future__ import annotations
 

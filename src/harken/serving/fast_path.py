@@ -1,9 +1,9 @@
-"""The short way of the routes that are called most: translations, without FastAPI's part of a request.
+"""A fast path for the routes that are called most: translations, without FastAPI's part of a request.
 
 FastAPI matches the route, opens exit stacks, solves dependencies, parses and validates a body; that takes longer than
 all else that the HTTP side does for a short text. A route of the fast path is a function of the request alone. It
 returns None for what it leaves to FastAPI's route of the same path, such as a body that is not valid, so errors and the
-OpenAPI description come from one place. The functions behind both ways are the same.
+OpenAPI description come from one place. Both call the same functions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class FastJSONResponse(JSONResponse):
 
 
 class Route(NamedTuple):
-    """What metrics and logs call a request."""
+    """The name of a request in metrics and logs."""
 
     path: str
 

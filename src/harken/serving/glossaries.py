@@ -13,7 +13,7 @@ from pathlib import Path
 from harken.errors import UserError
 from harken.files import atomic_write
 
-MOST_ENTRIES, MOST_GLOSSARIES = 10_000, 1000
+MAX_ENTRIES, MAX_GLOSSARIES = 10_000, 1000
 LONGEST_TERM = 1000  # characters
 
 
@@ -54,8 +54,8 @@ class Glossaries:
         Raises:
             UserError: there are too many.
         """
-        if len(self.of(owner)) >= MOST_GLOSSARIES:
-            raise UserError(f"there are {MOST_GLOSSARIES} glossaries; delete one first")
+        if len(self.of(owner)) >= MAX_GLOSSARIES:
+            raise UserError(f"there are {MAX_GLOSSARIES} glossaries; delete one first")
         glossary = Glossary(
             str(uuid.uuid4()),
             owner,
@@ -111,6 +111,6 @@ def parse_entries(text: str, form: str) -> list[list[str]]:
         if terms[0] in entries:
             raise UserError(f"entry {number} has a source term that is there already")
         entries[terms[0]] = terms[1]
-    if not entries or len(entries) > MOST_ENTRIES:
-        raise UserError(f"a glossary has 1 to {MOST_ENTRIES:,} entries")
+    if not entries or len(entries) > MAX_ENTRIES:
+        raise UserError(f"a glossary has 1 to {MAX_ENTRIES:,} entries")
     return [[source, target] for source, target in entries.items()]

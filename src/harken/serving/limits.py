@@ -25,7 +25,7 @@ from harken.serving.settings import ServerSettings
 
 log = logging.getLogger("harken.serving.access")
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-MOST_CLIENTS = 10_000  # whose rates and characters are remembered
+MAX_CLIENTS = 10_000  # whose rates and characters are remembered
 
 
 class Rates:
@@ -42,7 +42,7 @@ class Rates:
         tokens = min(float(per_minute), tokens + (now - before) * per_minute / 60)
         wait = 0.0 if tokens >= 1 else (1 - tokens) * 60 / per_minute
         self._buckets[client] = (tokens - 1 if tokens >= 1 else tokens, now)
-        while len(self._buckets) > MOST_CLIENTS:
+        while len(self._buckets) > MAX_CLIENTS:
             self._buckets.popitem(last=False)
         return wait
 
@@ -62,7 +62,7 @@ class Usage:
         if client.characters is not None and self.characters[client.name] + characters > client.characters:
             raise QuotaExceeded
         self.characters[client.name] += characters
-        if len(self.characters) > MOST_CLIENTS:
+        if len(self.characters) > MAX_CLIENTS:
             del self.characters[next(iter(self.characters))]
 
     def take_back(self, client: Client, characters: int) -> None:

@@ -71,7 +71,7 @@ def _languages(recipe: Any, pair: str) -> tuple[str, str]:
 
 
 def signature_of(folder: Path) -> tuple[Any, ...]:
-    """What changes where a folder is written anew: times and sizes of its files."""
+    """Times and sizes of the files of a folder, which change where it is written anew."""
     states: list[Any] = []
     for name in WATCHED:
         try:

@@ -19,7 +19,7 @@ from harken.serving.engine.batching import estimate_tokens
 from harken.serving.errors import ApiError, QueueFull
 from harken.serving.keys import Client
 from harken.serving.registry import ServedModel
-from harken.serving.text.documents import Document, Found, Translate, translate_documents
+from harken.serving.text.documents import Aligned, Document, Translate, translate_documents
 from harken.serving.text.files import sample_of, translate_file
 
 Terms = Sequence[tuple[str, str]]
@@ -154,7 +154,7 @@ def sentence_translator(calls: Calls, route: Sequence[ServedModel], glossary: Te
             return [{"text": text} for text in texts]
         return [{"text": text, "glossary": terms_in(text, glossary)} for text in texts]
 
-    async def translate(texts: list[str], aligned: bool, nbest: int) -> list[list[Found]]:
+    async def translate(texts: list[str], aligned: bool, nbest: int) -> list[list[Aligned]]:
         if not route:  # the text is in the target language
             return [[(text, np.eye(len(text.split())))] for text in texts]
         shown = {"attention": True} if aligned else {}
@@ -251,7 +251,7 @@ async def translate_upload(
     total = 0
     with serving.charged(client) as charge:
 
-        async def counted(texts: list[str], aligned: bool, nbest: int) -> list[list[Found]]:
+        async def counted(texts: list[str], aligned: bool, nbest: int) -> list[list[Aligned]]:
             nonlocal total
             total += charge(sum(map(len, texts)))
             return await send(texts, aligned, nbest)

@@ -1,4 +1,4 @@
-"""What a translator does inside: attention of every head, and what changes where heads or words are switched off.
+"""A look inside a translator: attention of every head, and what changes where heads or words are switched off.
 
 A source word is switched off by replacing its ids with the id of unknown words, which works for every architecture;
 heads are switched off by `harken.inspection.measures.ablation`.
@@ -34,7 +34,7 @@ END = "</s>"
 
 @dataclass(frozen=True)
 class SwitchedOff:
-    """What the model has to do without."""
+    """The heads and words that the model has to do without."""
 
     heads: Sequence[Head] = field(default=())
     words: Sequence[int] = field(default=())  # source words, counted from 0

@@ -15,11 +15,11 @@ from harken.errors import UserError
 from harken.serving.dialects.schemas import options_model
 from harken.serving.operations import as_files
 from harken.studio.figures import figures_json, plain
-from harken.studio.library import Opened
+from harken.studio.library import LoadedModel
 from harken.tasks.interface import Form, Interface
 
 
-def describe_input(opened: Opened) -> dict[str, Any]:
+def describe_input(opened: LoadedModel) -> dict[str, Any]:
     """What the model takes: a text, a file or one of several choices; and its options as JSON schema."""
     interface, form = declared(opened), opened.job.form(opened.model)
     return {
@@ -35,7 +35,9 @@ def describe_input(opened: Opened) -> dict[str, Any]:
     }
 
 
-def answer(opened: Opened, text: str = "", file: tuple[str, bytes] | None = None, **options: Any) -> dict[str, Any]:
+def answer(
+    opened: LoadedModel, text: str = "", file: tuple[str, bytes] | None = None, **options: Any
+) -> dict[str, Any]:
     """What the model says, as rows to read and figures to look at.
 
     Args:
@@ -65,7 +67,7 @@ def answer(opened: Opened, text: str = "", file: tuple[str, bytes] | None = None
     return answered
 
 
-def shown(opened: Opened, example: str, options: Any) -> dict[str, Any]:
+def shown(opened: LoadedModel, example: str, options: Any) -> dict[str, Any]:
     """What the job shows of one example."""
     show = opened.job.show(opened.model, example, options)
     picture: Any = show.picture
@@ -79,7 +81,7 @@ def shown(opened: Opened, example: str, options: Any) -> dict[str, Any]:
     }
 
 
-def declared(opened: Opened) -> Interface:
+def declared(opened: LoadedModel) -> Interface:
     """The interface of a model's job.
 
     Raises:

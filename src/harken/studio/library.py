@@ -23,7 +23,7 @@ LOADED = 6  # models kept in memory; the one that was not used for longest is dr
 
 
 @dataclass
-class Opened:
+class LoadedModel:
     """A loaded model, and the lock under which it is run."""
 
     name: str
@@ -50,7 +50,7 @@ class Library:
         self, folders: Mapping[str, Path] | None = None, root: Path | None = None, device: str = "auto"
     ) -> None:
         self.given, self.root, self.device = dict(folders or {}), root, device
-        self._opened: OrderedDict[str, tuple[float, Opened]] = OrderedDict()
+        self._opened: OrderedDict[str, tuple[float, LoadedModel]] = OrderedDict()
         self._lock = threading.Lock()
 
     def folders(self) -> dict[str, Path]:
@@ -74,7 +74,7 @@ class Library:
         return known[name]
 
     def models(self) -> list[dict[str, Any]]:
-        """What can be loaded: name, task and network of every folder with weights."""
+        """Name, task and network of every folder with weights."""
         models = []
         for name, folder in self.folders().items():
             if (folder / WEIGHTS).is_file():
@@ -96,7 +96,7 @@ class Library:
                 )
         return models
 
-    def open(self, name: str) -> Opened:
+    def open(self, name: str) -> LoadedModel:
         """A model, loaded on first use and again where its weights have changed.
 
         Raises:
@@ -111,14 +111,14 @@ class Library:
             cached = self._opened.get(name)
             if cached is None or cached[0] != changed:
                 model = load(weights.parent, self.device)
-                self._opened[name] = cached = (changed, Opened(name, model, job_of(model.recipe.task)))
+                self._opened[name] = cached = (changed, LoadedModel(name, model, job_of(model.recipe.task)))
                 while len(self._opened) > LOADED:
                     self._opened.popitem(last=False)
             self._opened.move_to_end(name)
             return cached[1]
 
     @contextmanager
-    def use(self, name: str, task: str | None = None) -> Iterator[Opened]:
+    def use(self, name: str, task: str | None = None) -> Iterator[LoadedModel]:
         """A model that nobody else runs in the meantime.
 
         Raises:

@@ -22,8 +22,8 @@ from harken.studio import runs
 from harken.studio.library import Library
 from harken.studio.page import static_file
 
-MOST_TEXT = 5000  # characters of one sentence
-MOST_FILE = 20 * 2**20  # bytes of an upload
+MAX_TEXT = 5000  # characters of one sentence
+MAX_FILE = 20 * 2**20  # bytes of an upload
 Messages = AsyncGenerator[dict[str, Any], None]
 EVENTS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
@@ -37,16 +37,16 @@ class OfModel(BaseModel):
 class Sentence(OfModel):
     """A sentence for a translator, and how to search."""
 
-    text: str = Field("", max_length=MOST_TEXT)
+    text: str = Field("", max_length=MAX_TEXT)
     beam: int | None = Field(None, ge=1, le=64)
     length_penalty: float | None = Field(None, ge=0, le=5)
 
 
 class TranslateBody(Sentence):
-    """What the page asks while somebody types."""
+    """A sentence to translate while somebody types."""
 
     nbest: int = Field(1, ge=1, le=20)
-    prefix: str = Field("", max_length=MOST_TEXT)
+    prefix: str = Field("", max_length=MAX_TEXT)
     glossary: str = Field("", max_length=20_000)
     count: int = Field(6, ge=1, le=20)
 
@@ -142,15 +142,15 @@ def create_studio(library: Library, check: Callable[[Request], None] | None = No
         if opened.task != "translate":
             raise UserError(f"{body.model} was trained for the task {opened.task!r}, and this view needs a translator")
         return StreamingResponse(
-            _translation_events(opened, _asked(body)), media_type="text/event-stream", headers=EVENTS
+            _translation_events(opened, _request_of(body)), media_type="text/event-stream", headers=EVENTS
         )
 
     @router.post("/studio/alternatives")
     def alternatives(body: TranslateBody) -> dict[str, Any]:
-        from harken.studio.translating import other_ways
+        from harken.studio.translating import alternatives_of
 
         with library.use(body.model, "translate") as opened:
-            return {"alternatives": other_ways(opened.model, _asked(body), body.count)}
+            return {"alternatives": alternatives_of(opened.model, _request_of(body), body.count)}
 
     @router.post("/studio/inside")
     def inside(body: InsideBody) -> dict[str, Any]:
@@ -255,12 +255,12 @@ def create_studio(library: Library, check: Callable[[Request], None] | None = No
 
         given: tuple[str, bytes] | None = None
         if file is not None:
-            content = file.file.read(MOST_FILE + 1)
-            if len(content) > MOST_FILE:
-                raise UserError(f"the file has more than {MOST_FILE // 2**20} MB; choose a smaller one")
+            content = file.file.read(MAX_FILE + 1)
+            if len(content) > MAX_FILE:
+                raise UserError(f"the file has more than {MAX_FILE // 2**20} MB; choose a smaller one")
             given = (file.filename or "", content)
         with library.use(model) as opened:
-            return jobs.answer(opened, text[:MOST_TEXT], given, **_options(options))
+            return jobs.answer(opened, text[:MAX_TEXT], given, **_options(options))
 
     pages.include_router(router)
     return pages
@@ -283,10 +283,11 @@ def _options(text: str) -> dict[str, Any]:
     return options
 
 
-def _asked(body: TranslateBody) -> Any:
-    from harken.studio.translating import Asked, glossary_terms
+def _request_of(body: TranslateBody) -> Any:
+    from harken.studio.translating import TranslationRequest, glossary_terms
 
-    return Asked(body.text, body.beam, body.length_penalty, body.nbest, body.prefix, glossary_terms(body.glossary))
+    terms = glossary_terms(body.glossary)
+    return TranslationRequest(body.text, body.beam, body.length_penalty, body.nbest, body.prefix, terms)
 
 
 async def _translation_events(opened: Any, asked: Any) -> AsyncIterator[str]:

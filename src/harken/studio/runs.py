@@ -11,7 +11,7 @@ from typing import Any
 
 from harken.studio.library import CARD, LOCK, METRICS, RECIPE, WEIGHTS, Library, network_name, read_toml
 
-MOST_POINTS = 2000  # of a curve; longer ones are thinned evenly
+MAX_POINTS = 2000  # of a curve; longer ones are thinned evenly
 
 
 def list_runs(library: Library) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ def curves(folder: Path, after: int = 0) -> dict[str, Any]:
     columns: dict[str, Any] = {"lines": len(lines), "state": state_of(folder), "at": time.time()}
     for kind in ("train", "valid"):
         rows = [line for line in lines[after:] if line.get("kind") == kind]
-        rows = rows[:: max(1, -(-len(rows) // MOST_POINTS))]
+        rows = rows[:: max(1, -(-len(rows) // MAX_POINTS))]
         names = sorted({name for row in rows for name, value in row.items() if isinstance(value, int | float)})
         columns[kind] = {name: [row.get(name) for row in rows] for name in names}
     return columns
@@ -122,7 +122,7 @@ def documents(folder: Path) -> dict[str, str]:
 
 
 def data_name(data: dict[str, Any]) -> str:
-    """What a run is trained on, in a word."""
+    """The name of the data that a run is trained on."""
     for key in ("corpus", "train", "source", "dir", "text"):
         value = data.get(key)
         if isinstance(value, str) and value:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the page asks of a translator."""
+class TranslationRequest:
+    """A sentence to translate, and how."""
 
     text: str
     beam: int | None = None
@@ -33,7 +33,7 @@ class Asked:
 
 def translate(
     translator: Translator,
-    asked: Asked,
+    asked: TranslationRequest,
     emit: Callable[[str], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ def translate(
     return explained(translator, sources, hypotheses)
 
 
-def other_ways(translator: Translator, asked: Asked, count: int = 6) -> list[dict[str, Any]]:
+def alternatives_of(translator: Translator, asked: TranslationRequest, count: int = 6) -> list[dict[str, Any]]:
     """Translations that share the prefix and go on with different tokens, the most probable token first.
 
     Each has `next`, the first word after the prefix, and `probability`, that of the first token after it.
@@ -125,7 +125,7 @@ def glossary_terms(text: str) -> list[tuple[str, str]]:
     return terms
 
 
-def _request(translator: Translator, asked: Asked, cancelled: Callable[[], bool] | None = None) -> Request:
+def _request(translator: Translator, asked: TranslationRequest, cancelled: Callable[[], bool] | None = None) -> Request:
     options: dict[str, Any] = {"beam": asked.beam, "length_penalty": asked.length_penalty}
     request = translator.request(asked.nbest, prefix=asked.prefix, cancelled=cancelled, **options)
     request.terms = [Term(*pair) for pair in asked.glossary]

@@ -210,7 +210,7 @@ async def list_glossaries(request: Request) -> dict[str, Any]:
 
 @router.get("/glossaries/{glossary_id}", responses=ERRORS)
 async def one_glossary(glossary_id: str, request: Request) -> dict[str, Any]:
-    """What is known of a glossary."""
+    """The description of a glossary."""
     serving = serving_of(request)
     return _about(_find(serving, serving.caller(request), glossary_id))
 

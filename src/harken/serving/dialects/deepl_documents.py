@@ -27,7 +27,7 @@ from harken.serving.text.files import SUFFIXES
 from harken.serving.translating import file_route, translate_upload
 
 KEPT_SECONDS = 3600
-MOST_JOBS = 100  # that are translated or wait for their download
+MAX_JOBS = 100  # that are translated or wait for their download
 POLL_SECONDS = 1.0  # that a question for the status waits for the end, as clients ask again after five seconds
 router = APIRouter(prefix="/v2/document", tags=["deepl"], responses=ERRORS)
 KEY_BODY = request_body(("document_key",), document_key=STRING)
@@ -78,7 +78,7 @@ async def upload(request: Request) -> Response:
     source, target = languages_of(serving, given)
     glossary = find_glossary(serving, client, given, source, target)
     _forget_old(serving)
-    if len(serving.documents) >= MOST_JOBS:
+    if len(serving.documents) >= MAX_JOBS:
         raise ApiError(429, "Too many documents; download those that are done", 60)
     data = await file.read()
     route = await file_route(serving, data, suffix, source, target)

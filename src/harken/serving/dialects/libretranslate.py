@@ -128,7 +128,7 @@ async def languages(request: Request) -> list[dict[str, Any]]:
 
 @router.get("/frontend/settings")
 async def frontend_settings(request: Request) -> dict[str, Any]:
-    """What LibreTranslate's own page asks for."""
+    """The settings that LibreTranslate's own page asks for."""
     serving = serving_of(request)
     known = serving.languages() or [{"code": "en", "name": "English", "targets": []}]
     first = known[0]

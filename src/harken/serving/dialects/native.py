@@ -33,7 +33,7 @@ from harken.serving.translating import Calls, find_route, terms_in
 
 
 class ErrorAnswer(BaseModel):
-    """What every error is answered with."""
+    """The answer to a request that fails."""
 
     error: str
 

@@ -70,7 +70,7 @@ class Work:
 
     @property
     def group(self) -> tuple[Any, ...]:
-        """What runs in one batch."""
+        """The key that works of one batch share."""
         alone = self.number if self.whole or self.attempts else None
         return (self.model, self.operation, json.dumps(self.options, sort_keys=True), alone)
 
@@ -103,7 +103,7 @@ class Unit:
 
 @dataclass
 class Batch:
-    """What a worker gets."""
+    """Units of work that a worker runs together."""
 
     model: str
     operation: str
@@ -114,7 +114,7 @@ class Batch:
 
     @property
     def items(self) -> list[Any]:
-        """Of all units, in order."""
+        """The items of all units, in order."""
         return [unit.work.items[index] for unit in self.units for index in unit.indices]
 
     @property
@@ -164,11 +164,11 @@ class Speed:
             sums[0], sums[1] = decay * sums[0] + batch.cost, decay * sums[1] + seconds
 
     def of(self, worker: int) -> float:
-        """Of one worker."""
+        """The speed of one worker."""
         return min(tokens / seconds for tokens, seconds in self._sums[worker])
 
     def total(self) -> float:
-        """Of all workers."""
+        """The speed of all workers together."""
         return sum(map(self.of, range(len(self._sums))))
 
 
@@ -263,7 +263,7 @@ class Batcher:
         return Batch(work.model, work.operation, work.options, chosen, time.monotonic())
 
     def _turn(self, client: str, now: float) -> tuple[float, float]:
-        """What decides whose turn it is: the deadline of urgent work, then the virtual time; the smallest is first."""
+        """The key of the order: the deadline of urgent work, then the virtual time; the smallest is first."""
         queue = self._queues[client]
         is_urgent = bool(queue) and queue[0].work.urgent_at < now
         return queue[0].work.deadline if is_urgent else math.inf, self._times[client]

@@ -56,7 +56,7 @@ class Problem(Exception):
 
 
 class WorkerLoop:
-    """What a worker does, whether thread or process.
+    """The loop of a worker, whether thread or process.
 
     Args:
         send: gives a message back; called from one thread at a time.

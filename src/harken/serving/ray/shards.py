@@ -51,7 +51,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class ShardJob:
-    """What tasks do with every shard.
+    """The work that tasks do on every shard.
 
     Args:
         folders: the model, and further ones of an ensemble; at the same paths on all nodes.
@@ -179,7 +179,7 @@ def _load(folders: tuple[str, ...], device: str) -> list[Translator]:
 
 
 def _run_task(batch: dict[str, Any], job: ShardJob) -> dict[str, Any]:
-    """What `map_batches` calls with one shard; an error of the user is a result, so that Ray does not wrap it."""
+    """Translate one shard for `map_batches`; an error of the user is a result, so that Ray does not wrap it."""
     results = []
     for text in batch["shard"]:
         try:

@@ -19,8 +19,9 @@ from harken.serving.text.markup import HTML, Rules, parse_html
 from harken.serving.text.rendering import TagText, escaped, is_plain, model_text, render
 from harken.serving.text.sentences import sentences_of
 
-Found = tuple[str, np.ndarray | None]  # a translation, and its attention (target words, source words)
-Translate = Callable[[list[str], bool, int], Awaitable[list[list[Found]]]]  # texts, whether attention is needed, n best
+Aligned = tuple[str, np.ndarray | None]  # a translation, and its attention (target words, source words)
+# Takes texts, whether attention is needed, and the number of hypotheses.
+Translate = Callable[[list[str], bool, int], Awaitable[list[list[Aligned]]]]
 Sentence = tuple[Atom, ...]
 
 
@@ -72,12 +73,12 @@ async def translate_documents(
 ) -> list[list[str]]:
     """Every document translated: the best, then up to `alternatives` others that differ."""
     sentences = list(dict.fromkeys(part for one in documents for part in one.parts if not isinstance(part, str)))
-    known: dict[Sentence, list[tuple[Sentence, Found]]] = {}
+    known: dict[Sentence, list[tuple[Sentence, Aligned]]] = {}
     nbest = 1 + alternatives
-    open_ones = [sentence for sentence in sentences if has_letters(model_text(sentence))]
-    plain = [sentence for sentence in open_ones if is_plain(sentence)]
-    held = [sentence for sentence in open_ones if any(atom.is_placeholder for atom in sentence)]
-    others = [sentence for sentence in open_ones if not is_plain(sentence) and sentence not in set(held)]
+    translatable = [sentence for sentence in sentences if has_letters(model_text(sentence))]
+    plain = [sentence for sentence in translatable if is_plain(sentence)]
+    held = [sentence for sentence in translatable if any(atom.is_placeholder for atom in sentence)]
+    others = [sentence for sentence in translatable if not is_plain(sentence) and sentence not in set(held)]
     shown = [tuple(_shown(sentence)) for sentence in held]
     await asyncio.gather(
         _translate(known, plain, plain, False, nbest, translate),
@@ -101,7 +102,7 @@ def _survives(sentence: Sentence, text: str) -> bool:
 
 
 async def _translate(
-    known: dict[Sentence, list[tuple[Sentence, Found]]],
+    known: dict[Sentence, list[tuple[Sentence, Aligned]]],
     sentences: Sequence[Sentence],
     read: Sequence[Sentence],
     aligned: bool,
@@ -116,7 +117,7 @@ async def _translate(
         known[sentence] = [(shown, one) for one in best]
 
 
-def _written(document: Document, known: dict[Sentence, list[tuple[Sentence, Found]]], nbest: int) -> list[str]:
+def _written(document: Document, known: dict[Sentence, list[tuple[Sentence, Aligned]]], nbest: int) -> list[str]:
     texts: list[str] = []
     for rank in range(nbest):
         parts = []

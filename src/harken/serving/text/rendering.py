@@ -25,7 +25,7 @@ TagText = tuple[str, str]  # how a tag begins and ends
 
 
 def model_text(atoms: Sequence[Atom]) -> str:
-    """What the model reads of a sentence."""
+    """The words of a sentence that the model reads."""
     return " ".join(atom.text for atom in atoms if not atom.opaque)
 
 
