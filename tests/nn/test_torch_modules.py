@@ -1,8 +1,8 @@
 """Torch's own checks of its modules (`torch.testing._internal.common_modules.module_db`), run against the classes of
 `harken.nn` with the same names: what torch's class passes, ours passes.
 
-`TransformerEncoder` is left out: torch's cases pass it layers of `torch.nn`; `TransformerEncoderLayer` and `Transformer`
-cover its parts.
+`TransformerEncoder` is left out, since torch's cases pass it layers of `torch.nn`; `TransformerEncoderLayer` and
+`Transformer` cover its parts.
 """
 
 import copy
@@ -29,7 +29,15 @@ NAMES = (
 )  # fmt: skip
 INFOS = {info.name.removeprefix("nn."): info for info in common_modules.module_db}
 FACTORY = {"device": "cpu", "dtype": torch.float64}
-EVERY = {"Transformer": 8, "TransformerDecoderLayer": 8, "TransformerEncoderLayer": 4, "MultiheadAttention": 8}
+EVERY = {
+    "RNN": 8,
+    "LSTM": 8,
+    "GRU": 4,
+    "Transformer": 8,
+    "TransformerDecoderLayer": 8,
+    "TransformerEncoderLayer": 4,
+    "MultiheadAttention": 8,
+}
 
 
 class Case:
