@@ -66,6 +66,7 @@ TINY = {  # recipe -> what makes it small enough to be trained in a second
     "phrasebook-tag": ["data.size=60", "train.batch_tokens=100", *NARROW],
     "phrasebook-language": ["data.size=60", "train.batch_tokens=100", *NARROW],
     "phrasebook-masked": ["data.size=60", "train.batch_tokens=100", "model.width=16", "model.feedforward=16"],
+    "phrasebook-elmo": ["data.size=60", "train.batch_tokens=100", "model.width=8", "model.character_width=16"],
     "seasons-forecast": ["data.series=2", "train.batch_tokens=200", *NARROW],
     "tones-transcribe": ["data.size=8", "data.valid_size=4", "data.test_size=2", "train.batch_tokens=100", *NARROW],
     "stories-answer": ["data.size=60", "model.width=8", "model.reader='gru'"],

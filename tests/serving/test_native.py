@@ -210,6 +210,32 @@ def test_series_strokes_sounds_and_images(client: Any, folders: dict[str, Path])
     assert answer.status_code == 200 and answer.json()["results"][0]["note"] == ""
 
 
+def test_predict_serves_any_job(client: Any, folders: dict[str, Path]) -> None:
+    for path, body in (
+        ("translate", {"model": "phrasebook-transformer", "text": "the cat", "beam": 2}),
+        ("classify", {"model": "opinions-classify", "text": ["the film was good", "bad"], "top": 2}),
+        ("tag", {"model": "phrasebook-tag", "text": "the cat sleeps", "scores": True}),
+        ("answer", {"model": "stories-answer", "facts": ["Anna went home."], "question": "Where is Anna?"}),
+        ("forecast", {"model": "seasons-forecast", "steps": 2}),
+    ):
+        expected = results(client, path, **body)
+        assert results(client, "predict", **body) == expected and expected
+    assert "hypotheses" in results(client, "predict", text="the cat")[0]  # the first model
+    image = pytest.importorskip("PIL.Image").fromarray(np.zeros((32, 32, 3), np.uint8))
+    png = io.BytesIO()
+    image.save(png, "PNG")
+    answer = client.post("/v1/predict", files={"file": ("a.png", png.getvalue())}, data={"model": "scenes-caption"})
+    assert answer.status_code == 200 and answer.json()["results"][0]["image"] == "a.png"
+    for body, status, said in (
+        ({"model": "none", "text": "a"}, 400, "there is no model called 'none'"),
+        ({"model": "phrasebook-tag", "txt": "a"}, 422, "txt"),
+        ({"model": "scenes-caption"}, 400, "send one as the field file"),
+        ({"model": "opinions-classify"}, 400, "give either text or signals"),
+    ):
+        answer = client.post("/v1/predict", json=body)
+        assert answer.status_code == status and said in answer.json()["error"], answer.text
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "said"),
     [

@@ -199,7 +199,7 @@ def predict(context: typer.Context, model: ModelFolder) -> None:
     task, interface = declared(model)
     assert context.parent is not None and isinstance(context.parent.command, TyperGroup)
     command = context.parent.command.get_command(context.parent, interface.verb) or single_command(task, interface)
-    command.main([str(model), *context.args], prog_name="harken predict", standalone_mode=False)
+    command.main([str(model), *context.args], prog_name=f"harken {interface.verb}")
 
 
 def declared(folder: Path) -> tuple[str, Interface]:

@@ -330,7 +330,7 @@ class Job:
         """Every gate, candidate and state over the steps of texts; with `units` each unit, else summaries."""
         from harken.inspection import gates
 
-        if not self.input_summary_texts(model):  # it would open a text as the path of a file, which no client may name
+        if not self.reads_texts(model):  # it would open a text as the path of a file, which no client may name
             raise UserError("this model reads signals; it shows nothing of a text")
         results = []
         for item in items:

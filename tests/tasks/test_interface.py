@@ -1,0 +1,81 @@
+"""Interfaces: every job declares one, and what is derived from them agrees."""
+
+import dataclasses
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+from pydantic import ValidationError
+
+from harken.registry import JOBS
+from harken.serving.dialects.schemas import body_of, options_model
+from harken.tasks.interface import Files, Interface, Option, Options, Texts, fields_of
+from harken.tasks.registry import interface_of, job_of
+from harken.tasks.results import as_result
+
+
+@pytest.mark.parametrize("task", JOBS)
+def test_every_job_declares_an_interface(task: str) -> None:
+    interface = interface_of(task)
+    assert interface is not None and interface is job_of(task).interface
+    assert interface.help.endswith(".") or "\n" in interface.help
+    assert all(f"harken {interface.verb}" in example for example in interface.examples) and interface.examples
+    assert interface.usage_line.startswith(f"harken {interface.verb} {{}}")
+    assert interface.input.example
+    for operation in interface.operations:
+        assert callable(getattr(job_of(task), f"serve_{operation}"))
+
+
+@pytest.mark.parametrize("task", JOBS)
+def test_the_body_of_a_request_has_the_fields_of_input_and_options(task: str) -> None:
+    interface = interface_of(task)
+    assert interface is not None
+    given = set() if isinstance(interface.input, Files) else set(fields_of(interface.input.request))
+    options = {name for name, field in fields_of(interface.options).items() if field.option.in_request}
+    streamed = {"stream"} if interface.is_streamed else set()
+    assert set(body_of(interface).model_fields) == {"model", "timeout"} | given | options | streamed
+
+
+@dataclass(frozen=True)
+class CountOptions(Options):
+    count: Annotated[int, Option("how many", ge=1, le=1000, served_le=10, slider=(1, 5, 1))] = 2
+    lines: Annotated[bool, Option("for the command alone", in_request=False)] = False
+
+
+def test_bounds_of_requests_are_those_that_are_declared() -> None:
+    interface = Interface("count", "Count.", Texts(), CountOptions)
+    body = body_of(interface)
+    assert body(text="a").count == 2  # type: ignore[attr-defined]
+    for wrong in ({"count": 0}, {"count": 11}, {"lines": True}, {"count": float("nan")}):
+        with pytest.raises(ValidationError):
+            body(text="a", **wrong)
+    schema = options_model(interface).model_json_schema()["properties"]
+    assert schema["count"]["x-slider"] == [1, 5, 1] and schema["count"]["maximum"] == 10 and "lines" not in schema
+
+
+def test_defaults_of_options_are_those_of_requests() -> None:
+    for interface in filter(None, map(interface_of, JOBS)):
+        fields = fields_of(interface.options)
+        model = options_model(interface)
+        assert {name: field.default for name, field in model.model_fields.items()} == {
+            name: fields[name].default for name in model.model_fields
+        }
+        assert interface.options() == interface.options(**{name: field.default for name, field in fields.items()})
+        assert dataclasses.is_dataclass(interface.options)
+
+
+def test_interfaces_import_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom harken.registry import JOBS\nfrom harken.tasks.registry import interface_of\n"
+        "[interface_of(task) for task in JOBS]\n"
+        "print(sorted({'torch', 'numpy', 'pydantic', 'typer'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_plain_values_are_results() -> None:
+    assert as_result("garden").to_records(None) == [{"text": "garden"}]
+    assert str(as_result({"value": 3})) == '{"value": 3}' and as_result({"value": 3}).to_json(None) == {"value": 3}
