@@ -129,7 +129,7 @@ def test_the_cache_is_allocated_once_for_the_longest_output() -> None:
     for time in range(3):
         assert state.position == time
         model.step(TARGET[:, time], state)
-        assert [key.shape[2] for key, _ in state.cache.contents] == [time + 1] * 2
+        assert [layer.shape[3] for layer in state.cache.contents] == [time + 1] * 2
         assert state.cache.values.data_ptr() == place
     model.step(TARGET[:, 0], state)
     assert len(state.cache.values) == 6  # more than was said: it grows

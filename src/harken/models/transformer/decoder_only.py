@@ -44,14 +44,16 @@ class SourceKeysValues:
 
     def __init__(self) -> None:
         self.start = 0
-        self.layers: list[KeyValue] = []
+        self.layers: list[Tensor] = []  # (2, B, N, S, K) each
 
-    def write_(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
+    def write_(self, layer: int, key_value: Tensor) -> KeyValue:
         """As `KVCache.write_`."""
-        if not self.start:
-            self.layers.append((key, value))
-            return key, value
-        return torch.cat((self.layers[layer][0], key), 2), torch.cat((self.layers[layer][1], value), 2)
+        if self.start:
+            key_value = torch.cat((self.layers[layer], key_value), 3)
+        else:
+            self.layers.append(key_value)
+        key, value = key_value.unbind(0)
+        return key, value
 
 
 @dataclass

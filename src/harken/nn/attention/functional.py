@@ -132,8 +132,10 @@ def attend(
 
 
 def _is_faster_unfused(query: Tensor, key: Tensor, mask: Tensor | None, dropout: float) -> bool:
+    if not torch.compiler.is_compiling():
+        return False
     short = query.shape[-2] <= SHORT and key.shape[-2] <= SHORT
-    return torch.compiler.is_compiling() and query.is_cuda and short and mask is None and not dropout
+    return query.is_cuda and short and mask is None and not dropout
 
 
 def _fused_dot_product(

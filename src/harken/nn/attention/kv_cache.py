@@ -57,8 +57,8 @@ class KVCache:
         self.length = 0  # tokens written, counting the current ones
         self.position = torch.full((1,), -1, device=self.values.device)  # slot of the current token
         self.start: int | Tensor = 0  # position of the first of the current tokens; static: a tensor (1,)
-        self.slots: tuple[KeyValue, ...] = ()  # of the current tokens, per layer (R, N, t, K); not if static
-        self.contents: tuple[KeyValue, ...] = ()  # of all tokens, per layer (R, N, T, K)
+        self.slots: tuple[Tensor, ...] = ()  # of the current tokens, per layer (2, R, N, t, K); not if static
+        self.contents: tuple[Tensor, ...] = ()  # of all tokens, per layer (2, R, N, T, K)
         self.mask: Tensor | None = None  # static: (1, 1, 1, T), True up to the current token
         self.distances: Tensor | None = None  # static: (1, 1, T) from the current token to every slot
 
@@ -77,30 +77,24 @@ class KVCache:
             slots = torch.arange(len(self.values), device=self.values.device)
             self.mask = (slots <= self.position)[None, None, None]
             self.distances = (slots - self.position)[None, None]
-            self.contents = self._by_layer(self.values)
+            self.contents = self.values.permute(1, 3, 2, 4, 0, 5).unbind(0)
             return
         self.start, self.length = self.length, self.length + count
         if self.length > len(self.values):
             more = self.values.new_empty(max(count, len(self.values)), *self.values.shape[1:])
             self.values, self.spare = torch.cat((self.values, more)), None
-        self.slots = self._by_layer(self.values[self.start : self.length])
-        self.contents = self._by_layer(self.values[: self.length])
+        by_layer = self.values[: self.length].permute(1, 3, 2, 4, 0, 5)  # (L, 2, R, N, T, K)
+        self.contents, self.slots = by_layer.unbind(0), by_layer[..., self.start :, :].unbind(0)
 
-    @staticmethod
-    def _by_layer(values: Tensor) -> tuple[KeyValue, ...]:
-        """(T, L, R, 2, N, K) -> for each layer keys and values (R, N, T, K)."""
-        keys, contents = values.permute(3, 1, 2, 4, 0, 5).unbind(0)
-        return tuple(zip(keys.unbind(0), contents.unbind(0), strict=True))
-
-    def write_(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
-        """Keys and values (R, N, t, K) of the current tokens -> those of all tokens, each (R, N, T, K)."""
+    def write_(self, layer: int, key_value: Tensor) -> KeyValue:
+        """Keys and values (2, R, N, t, K) of the current tokens -> those of all tokens, each (R, N, T, K)."""
         if self.static:
-            for slots, new in zip(self.contents[layer], (key, value), strict=True):
-                slots.index_copy_(2, self.position, new.to(slots.dtype))
-            return self.contents[layer]
-        for slots, new in zip(self.slots[layer], (key, value), strict=True):
-            slots.copy_(new)
-        return (key, value) if self.start == 0 else self.contents[layer]
+            self.contents[layer].index_copy_(3, self.position, key_value.to(self.values.dtype))
+        else:
+            self.slots[layer].copy_(key_value)
+        is_first = self.length == key_value.shape[3] and not self.static
+        key, value = (key_value if is_first else self.contents[layer]).unbind(0)
+        return key, value
 
     def reset_(self) -> None:
         """Empty a static cache; unused slots are read under a mask, so they must be numbers."""

@@ -66,7 +66,7 @@ class SelfAttention(nn.Module):
                 "adds them; choose relative or ALiBi positions, or another score"
             )
 
-    def project(self, values: Tensor, start: int | Tensor = 0) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, values: Tensor, start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
         """(B, T, D), the first at position `start` -> queries, keys, values (B, N, T, K)."""
         check_dimensions(values)
         query, key, value = (split_heads(part, self.heads) for part in self.query_key_value(values).chunk(3, -1))
@@ -110,8 +110,16 @@ class SelfAttention(nn.Module):
             need_weights: also return the weights.
         """
         self._check_distances(distances)
-        query, key, value = self.project(values, cache.start)
-        key, value = cache.write_(layer, key, value)
+        check_dimensions(values)
+        batch, time, width = values.shape
+        split = self.query_key_value(values).view(batch, time, 3, self.heads, width // self.heads)
+        split = split.permute(2, 0, 3, 1, 4)  # (3, B, N, t, K)
+        query, key_value = split[0], split[1:]
+        if type(self.score) is not ScaledHeads or self.positions.rotates_qk:
+            query, key = self.score.queries(query), self.score.keys(key_value[0])
+            query, key = self.positions.apply_rotary(query, key, cache.start)
+            key_value = torch.stack((key, key_value[1]))
+        key, value = cache.write_(layer, key_value)
         if cache.mask is not None:
             mask, distances = cache.mask if mask is None else mask & cache.mask, cache.distances
         return self._attend(query, key, value, mask, causal, distances, need_weights)
