@@ -11,6 +11,7 @@ from torch import nn
 
 from harken.errors import UserError
 from harken.inspection import gradient_flow
+from harken.inspection.pictures.flow import HEADINGS
 from harken.nn import GRU, LSTM, RNN
 
 DOUBLE = torch.float64
@@ -185,3 +186,16 @@ def test_what_cannot_be_looked_into_is_said() -> None:
         gradient_flow(RNN(2, 3, batch_first=True), torch.randn(1, 4, 2))[0].curve("forget")
     with pytest.raises(KeyError, match="there are layer 1"):
         gradient_flow(RNN(2, 3, batch_first=True), torch.randn(1, 4, 2))["encoder"]
+
+
+def test_a_gradient_that_grows_has_no_half_life() -> None:
+    torch.manual_seed(1)
+    layer = RNN(2, 8, batch_first=True, orthogonal=True)
+    with torch.no_grad():
+        layer.get_parameter("weight_hh_l0").mul_(1.06)
+    flow = gradient_flow(layer, 1e-3 * torch.randn(8, 30, 2))
+    picture = flow.picture()
+    row = dict(zip(HEADINGS, picture.rows()[0], strict=True))
+    assert flow[0].verdict.factor > 1 and flow.kind == "healthy"
+    assert row["halves or doubles"].startswith("doubled in ") and "half-life" not in HEADINGS
+    assert "exploding" not in picture.caption

@@ -60,3 +60,12 @@ SOFT = {
 )
 def test_rule(bare: dict, divided: dict, head: dict, holds: bool | None) -> None:
     assert lab.judge({"dot": bare, "scaled": divided}, head)[0] is holds
+
+
+def test_the_verdict_names_the_widths_at_which_the_undivided_head_is_ahead() -> None:
+    narrow = {"dot": {16: {"start": 0.4, "right": 0.97, "halved": 175}}, "scaled": {16: {"start": 0.1, "right": 0.9}}}
+    narrow["scaled"][16]["halved"] = 194
+    head = {kind: narrow[kind] | SHARP[kind] for kind in SHARP}
+    holds, verdict = lab.judge({"dot": GROWING, "scaled": STEADY}, head)
+    assert holds is True and verdict.endswith("; at width 16 the undivided head is ahead, with 97% and 90% right")
+    assert "ahead" not in lab.judge({"dot": GROWING, "scaled": STEADY}, SHARP)[1]

@@ -48,6 +48,11 @@ class Verdict:
     rows: int  # how many stand behind the farthest point
 
     @property
+    def change(self) -> str:
+        """The change of the gradient in `half_life` steps: "halved", or "doubled" where it grows."""
+        return "doubled" if self.factor > 1 else "halved"
+
+    @property
     def sentence(self) -> str:
         """The verdict in words."""
         if self.kind == "unclear" and self.rows < FEWEST_ROWS:
@@ -62,8 +67,7 @@ class Verdict:
             return (
                 f"direct: attention takes the loss to every step, so distance says little (× {self.factor:.3f} a step)"
             )
-        turn = "doubled" if self.factor > 1 else "halved"
-        pace = f", {turn} every {self.half_life:.3g} steps" if self.half_life < 10_000 else ""
+        pace = f", {self.change} every {self.half_life:.3g} steps" if self.half_life < 10_000 else ""
         return (
             f"{self.kind}: × {self.factor:.3f} a step{pace}; {_share(self.share)} arrives after {self.distance} steps"
         )

@@ -1,6 +1,6 @@
 """Gradient against distance to the loss: one set of axes for all networks and layers, the numbers in a table.
 
-A straight line on this logarithmic axis is a product of equal factors: falling is vanishing, rising is exploding.
+A straight line on this logarithmic axis is a product of equal factors: where it falls the gradient shrinks.
 
 >>> import torch, harken.nn
 >>> from harken.inspection import gradient_flow
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FEW = 3  # up to this many lines of carriers, the h of an LSTM is drawn as well as its C
 MEANINGS = {
     "× a step": "what one step back does to the gradient, by a line fitted to its logarithm",
-    "half-life": "steps in which it halves, or doubles where it grows",
+    "halves or doubles": "steps in which it is halved where it shrinks, or doubled where it grows",
     "arrives": "share of the gradient that arrives at the longest distance, by that line",
     "rows": "how many rows stand behind the farthest point; the curve stops where fewer than 8 are left",
     "max σ(U)": "largest singular value of the recurrent weights, all gates together",
@@ -42,7 +42,7 @@ HEADINGS = ["layer", "cell", "verdict", *MEANINGS]
 class FlowPicture(Picture):
     """Gradients of one network, or of several in one set of axes."""
 
-    caption = "A straight line is a product of equal factors: falling is a vanishing gradient, rising an exploding one."
+    caption = "A straight line is a product of equal factors: falling, it shrinks the gradient; rising, it enlarges it."
 
     def __init__(self, flows: Mapping[str, GradientFlow], title: str | None = None) -> None:
         """
@@ -162,7 +162,7 @@ def _numbers(layer: LayerFlow) -> list[str]:
         layer.cell,
         verdict.kind,
         _known(verdict.factor, ".3f"),
-        f"{verdict.half_life:.3g} steps" if verdict.half_life < 10_000 else "",
+        f"{verdict.change} in {verdict.half_life:.3g} steps" if verdict.half_life < 10_000 else "",
         _known(verdict.share, ".2g"),
         str(verdict.rows),
         _known(weight, ".3f"),

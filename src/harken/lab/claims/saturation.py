@@ -132,6 +132,10 @@ def judge(
         f"{bad['start']:.2f} undivided and {good['start']:.2f} divided, halves its loss in {bad['halved']:.0f} and "
         f"{good['halved']:.0f} updates, and in the end answers {bad['right']:.0%} and {good['right']:.0%} right"
     )
+    ahead = [width for width in head["dot"] if head["dot"][width]["right"] > head["scaled"][width]["right"]]
+    for width in ahead:
+        shares = " and ".join(f"{head[kind][width]['right']:.0%}" for kind in SCORES)
+        verdict += f"; at width {width} the undivided head is ahead, with {shares} right"
     if saturates and max(changes) < STEADY:
         return (True if sharper > SHARPER else None), verdict
     return (None if saturates else False), verdict
