@@ -1,4 +1,4 @@
-"""What training a recipe would take: its data read, its model built, a few updates measured, nothing trained.
+"""The cost of training a recipe: its data read, its model built, a few updates measured, nothing trained.
 
 >>> checked = check("phrasebook-transformer", ["train.max_steps=100", "data.size=500"], measure=False)
 >>> checked.parameters == sum(checked.parts.values())
@@ -25,7 +25,7 @@ FEW_UPDATES, FEW_EXAMPLES = 50, 50  # with fewer, hardly any model learns
 
 @dataclass(frozen=True)
 class Check:
-    """What `harken check` reports. What depends on measured updates is None where none were run."""
+    """The report of `harken check`. What depends on measured updates is None where none were run."""
 
     recipe: Recipe  # with everything decided that was left to harken
     corpus: str  # a description of the data, with exact counts
@@ -185,7 +185,7 @@ def predict(train: TrainConfig, per_epoch: float, speed: Speed | None) -> tuple[
 
 
 def warnings(train: TrainConfig, examples: int, per_epoch: float, updates: int | None) -> list[str]:
-    """What makes the budget unlikely to work, each with what to change."""
+    """The reasons why the budget is unlikely to work, each with what to change."""
     problems = []
     if examples < FEW_EXAMPLES:
         problems.append(f"there are only {examples} training examples; a model hardly learns from so few")

@@ -1,4 +1,4 @@
-"""What a run will do: a recipe, with a value and a reason for everything that it leaves open.
+"""The plan of a run: a recipe, with a value and a reason for everything that it leaves open.
 
 A run reads a recipe, plans, trains and writes; nothing changes a recipe after it was read:
 
@@ -155,7 +155,7 @@ def choose_model(plan: Plan) -> Plan:
 
 
 def fit_training(plan: Plan, group: Group | None = None) -> Plan:
-    """What is open of `[train]`, fitted to the budget and the data; called by all ranks of a group."""
+    """The open values of `[train]`, fitted to the budget and the data; called by all ranks of a group."""
     recipe = plan.recipe
     fitted = fit(plan.prepared.task, recipe.train, peak_rate(getattr(recipe, "model", None)), group)
     plan.prepared.task.settings = fitted.config

@@ -117,7 +117,7 @@ class Registry:
         raise UserError(f"{self.kind} is {name!r}, which is not known; {hint}")
 
     def _referenced(self, name: str) -> Any:
-        """What "module:Name" stands for, of a module that is there already.
+        """The object that "module:Name" stands for, of a module that is there already.
 
         Raises:
             UserError: the module was neither named as a plugin nor imported, or has no such class.

@@ -120,7 +120,7 @@ def _load_finished(start: Start, job: Job, folder: Path, progress: bool, group: 
 
 
 def _warn(display: Display, recipe: Any, prepared: Prepared, folder: Path, state: Progress) -> None:
-    """What the user should know of a run that ended."""
+    """Notes for the user on a run that ended."""
     if ended := cut_short(recipe, state):
         display.log(f"note: training was ended by {ended}")
     if warning := not_converged(read_metrics(folder), recipe.train.warmup_steps):
@@ -141,7 +141,7 @@ def of_table(recipe: Any, job: Job, table: Table | None) -> Any:
 
 
 def record_data(job: Job, recipe: Any, prepared: Prepared, start: Start, asked: Request) -> DataRecord:
-    """What data.json is to hold; what was accepted of changed data is also for the card.
+    """The content of data.json; what was accepted of changed data is also for the card.
 
     Raises:
         ChangedDataError: the files are the same, but their splits are not.

@@ -45,7 +45,7 @@ class InputFile:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What is known of an input file."""
+    """The fingerprint of an input file."""
 
     sha256: str
     bytes: int
@@ -74,7 +74,7 @@ def fingerprint(source: InputFile) -> Fingerprint | None:
 
 
 def describe_change(name: str, before: Fingerprint, after: Fingerprint | None) -> str:
-    """What differs, in one clause; empty where nothing does."""
+    """The differences, in one clause; empty where nothing does."""
     if after is None:
         return f"{name} is missing"
     if before.sha256 == after.sha256:

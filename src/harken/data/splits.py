@@ -45,7 +45,7 @@ Row = TypeVar("Row")
 
 
 def size_of(wanted: int | float | None, default: tuple[float, int] = (0.05, 1000)) -> Size:
-    """What a recipe says (rows, a share, or nothing) as a `Size`."""
+    """The size that a recipe gives (rows, a share, or nothing) as a `Size`."""
     return default if wanted is None else wanted
 
 
@@ -221,7 +221,7 @@ def without_held_out(
 
 
 def skipped_lines(skipped: Mapping[str, int], what: str = "training examples") -> list[str]:
-    """What was left out, a sentence for each reason, for a run's first lines."""
+    """The examples that were left out, a sentence for each reason, for a run's first lines."""
     return [f"skipped {count:,} {what}: {reason}" for reason, count in skipped.items()]
 
 
@@ -242,7 +242,7 @@ def cut_by_position(lengths: Sequence[int] | np.ndarray, shares: Sequence[float]
 
 
 def _tails(shares: Sequence[float]) -> list[float]:
-    """What lies after each boundary; nothing: the boundary is the end itself, whatever rounding says."""
+    """The part after each boundary; nothing: the boundary is the end itself, whatever rounding says."""
     return [sum(shares[place:]) for place in range(len(shares))]
 
 
@@ -293,7 +293,7 @@ DIGEST_SPACE = 1 << 128
 
 
 def row_digest(encoded: bytes) -> int:
-    """What one row adds to a digest; `encoded` is `encode_row` of it."""
+    """The bytes that one row adds to a digest; `encoded` is `encode_row` of it."""
     return int.from_bytes(hashlib.blake2b(encoded, digest_size=16).digest())
 
 

@@ -63,7 +63,7 @@ class Memory:
 
 
 class DecoderState(ABC):
-    """What a decoder carries from step to step for B sources with `beam` hypotheses each.
+    """The state that a decoder carries from step to step for B sources with `beam` hypotheses each.
 
     There are R = B * beam rows, those of one source side by side. Tensors of the source are kept once a source and are
     not moved when hypotheses are reordered.

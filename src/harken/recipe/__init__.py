@@ -73,7 +73,7 @@ class Recipe(BaseModel):
 
     @property
     def path_notes(self) -> list[str]:
-        """What to tell the user about paths that are not relative to the recipe."""
+        """A note for the user about paths that are not relative to the recipe."""
         return self._path_notes
 
     @property

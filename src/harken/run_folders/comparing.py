@@ -1,4 +1,4 @@
-"""What differs between runs: keys of their recipes, scores, cost; and a paired test of their outputs.
+"""The differences between runs: keys of their recipes, scores, cost; and a paired test of their outputs.
 
 Outputs of a split are kept in the run folder as `outputs/SPLIT.jsonl`, with a digest of the weights that made them, so
 that a comparison need not translate again and never mixes weights.

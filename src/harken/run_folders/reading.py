@@ -1,4 +1,4 @@
-"""What a run folder says about itself, whatever its state: finished, running, stopped, or damaged.
+"""The state of a run folder by its own files, whatever its state: finished, running, stopped, or damaged.
 
 Nothing is locked, loaded or changed: recipe.toml, metrics.jsonl and the lock file are read, so that a list of many runs
 takes milliseconds and a run in progress is not disturbed.

@@ -20,7 +20,7 @@ from harken.tasks.interface import Form, Interface
 
 
 def describe_input(opened: LoadedModel) -> dict[str, Any]:
-    """What the model takes: a text, a file or one of several choices; and its options as JSON schema."""
+    """The input of the model: a text, a file or one of several choices; and its options as JSON schema."""
     interface, form = declared(opened), opened.job.form(opened.model)
     return {
         "task": opened.task,
@@ -38,7 +38,7 @@ def describe_input(opened: LoadedModel) -> dict[str, Any]:
 def answer(
     opened: LoadedModel, text: str = "", file: tuple[str, bytes] | None = None, **options: Any
 ) -> dict[str, Any]:
-    """What the model says, as rows to read and figures to look at.
+    """The answer of the model, as rows to read and figures to look at.
 
     Args:
         text: the input of models that read texts, or one of the choices.
@@ -68,7 +68,7 @@ def answer(
 
 
 def shown(opened: LoadedModel, example: str, options: Any) -> dict[str, Any]:
-    """What the job shows of one example."""
+    """The picture that the job shows of one example."""
     show = opened.job.show(opened.model, example, options)
     picture: Any = show.picture
     figures = [] if picture is None else picture.page_figures()

@@ -35,7 +35,7 @@ BATCH_SAMPLES = 1 << 18  # padded samples that are transformed at once: larger s
 
 
 def frames_of(recordings: Sequence[np.ndarray], config: FeatureConfig) -> list[Tensor]:
-    """What the network reads, (T, `config.channels`) for each recording (n,) at `config.rate`."""
+    """The features that the network reads, (T, `config.channels`) for each recording (n,) at `config.rate`."""
     return _map(recordings, lambda samples, lengths: postprocess(*log_mel(samples, lengths, config), config))
 
 

@@ -31,7 +31,7 @@ class Utterances(ABC):
 
     @abstractmethod
     def text(self, epoch: int, index: int) -> str:
-        """What is said."""
+        """The text that is said."""
 
     @abstractmethod
     def samples(self, epoch: int, index: int) -> np.ndarray:
@@ -88,7 +88,7 @@ class Recordings(Utterances):
 
     @classmethod
     def of(cls, rows: Sequence[tuple[np.ndarray, str, str, str]]) -> Recordings:
-        """What `rows` gave, or some of it."""
+        """The rows that `rows` gave, or some of them."""
         return cls(*(list(column) for column in zip(*rows, strict=True)))
 
 

@@ -176,7 +176,7 @@ def require_file(path: str | Path) -> Path:
 
 
 def suggestion(path: Path) -> str:
-    """What to do about a file that does not exist: names like it in the same folder, or to check the path."""
+    """A remedy for a file that does not exist: names like it in the same folder, or to check the path."""
     if not path.parent.is_dir():
         return f"nor does the folder {path.parent}; check the path."
     names = sorted(entry.name for entry in path.parent.iterdir())

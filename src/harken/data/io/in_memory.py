@@ -37,7 +37,7 @@ def in_memory(table: Any) -> dict[str, list[Any]]:
 
 
 def name_of(columns: Mapping[str, list[Any]]) -> str:
-    """What a recipe calls the table: the same cells have the same name."""
+    """The name of the table in a recipe: the same cells have the same name."""
     digest = hashlib.sha256()
     for name, cells in columns.items():
         digest.update(f"{name}\n".encode())

@@ -77,7 +77,7 @@ def nested_columns(table: Mapping[str, list[Any]], names: Sequence[str]) -> dict
 
 
 def column_names(source: Any, *, header: bool = True) -> list[str]:
-    """What the columns are called, without reading all of a file."""
+    """The names of the columns, without reading all of a file."""
     if isinstance(source, str | Path):
         path = Path(source)
         if is_jsonl(path):

@@ -60,7 +60,7 @@ class RowKind(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """What one pass finds in a block."""
+    """The result of one pass over a block."""
 
     kept: np.ndarray  # (rows,) bool
     positions: np.ndarray  # (kept,) uint64: the group of a row (`harken.data.splits`); of running text 0 where blank

@@ -92,7 +92,7 @@ def read_signals(path: Path, data: ExamplesConfig) -> Labelled:
 
 
 def signal_format(path: Path, data: ExamplesConfig) -> str:
-    """What `data.format` says, or the name of the file where it says auto."""
+    """The format by `data.format`, or by the name of the file where that is auto."""
     if data.format != "auto":
         return data.format
     return BY_ENDING.get(ending(path), "rows")

@@ -64,7 +64,7 @@ def read_steps(path: Path, data: ExamplesConfig, table: Any = None) -> Labelled:
 
 
 def _group(path: Path, kind: str | None, cell: Any, recording: Any) -> str:
-    """What a window belongs to. Without a column it is its recording, because its windows overlap."""
+    """The group that a window belongs to. Without a column it is its recording, because its windows overlap."""
     if cell is not None and str(cell):
         return str(cell)
     if kind == "folder":

@@ -38,7 +38,7 @@ class Drawing:
         return cls(np.column_stack([moves, lifted]).astype(np.float32), text)
 
     def strokes(self) -> list[np.ndarray]:
-        """What lies on the paper: each stroke as places (points, 2)."""
+        """The ink on the paper: each stroke as places (points, 2)."""
         return split_strokes(self.points)
 
     def __len__(self) -> int:

@@ -85,7 +85,7 @@ def label_of(text: str) -> str:
 
 
 def _opinions(text: str) -> list[bool]:
-    """What each clause says: True is good."""
+    """The opinion of each clause: True is good."""
     found, turned = [], False
     for word in text.replace("anything but", "not").replace("far from", "not").split():
         turned = turned or word in ("not", "never", "hardly")

@@ -29,7 +29,7 @@ EVERY = 2  # sentences from one question to the next
 
 @dataclass
 class World:
-    """What is so after the sentences so far, and which sentence made it so."""
+    """The state of the world after the sentences so far, and which sentence caused it."""
 
     facts: list[str] = field(default_factory=list)
     place: dict[str, tuple[str, int]] = field(default_factory=dict)  # person -> place, fact

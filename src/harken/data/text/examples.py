@@ -146,7 +146,7 @@ def _group(examples: Labelled, row: int) -> str:
 
 
 def value_key(value: Any) -> str:
-    """What two equal examples have in common: a text without case, spacing and case marks, or the content of frames."""
+    """The key that equal examples share: a text without case, spacing and case marks, or the content of frames."""
     if not isinstance(value, str):
         return content_key(value)
     return normalise(" ".join(word for word in value.split() if word not in CASE_MARKS))

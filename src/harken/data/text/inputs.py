@@ -38,7 +38,7 @@ CONLL = (".conll", ".bio", ".iob", ".iob2")
 
 
 class Inputs(NamedTuple):
-    """What a file holds for a model to answer."""
+    """The inputs of a file that a model is to answer."""
 
     values: Iterator[Any]
     note: str | None  # how it is read, where it is not a text a line

@@ -94,7 +94,7 @@ def iterate_texts(path: Path, data: ExamplesConfig, form: str | None = None) -> 
 
 
 def format_of(path: Path, data: ExamplesConfig) -> str:
-    """What `data.format` says, or the name of the file where it says auto."""
+    """The format by `data.format`, or by the name of the file where that is auto."""
     if data.format != "auto":
         return data.format
     if path.is_dir():

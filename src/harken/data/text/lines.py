@@ -34,7 +34,7 @@ class Lines:
 
     @property
     def held_out(self) -> dict[str, list[str]]:
-        """What a model can be scored on, by the name of the split."""
+        """The texts that a model can be scored on, by the name of the split."""
         return {"valid": self.valid, **({"test": self.test} if self.test else {})}
 
 

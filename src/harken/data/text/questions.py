@@ -52,7 +52,7 @@ class Questions(Parts):
 
 
 class QuestionBatch(NamedTuple):
-    """What the model reads."""
+    """The text that the model reads."""
 
     facts: Tensor  # (B, F, W) word ids
     counts: Tensor  # (B,) facts of each

@@ -32,7 +32,7 @@ JOINT, SOURCE, TARGET = "tokenizer", "source", "target"  # file names in a model
 
 
 class Tokenizer(Protocol):
-    """What models, search and pictures know of a tokenizer."""
+    """The interface of a tokenizer to models, search and pictures."""
 
     size: int  # special ids included; what was reached, not what was asked for
 
@@ -153,7 +153,7 @@ def save_tokenizers(folder: str | Path, source: Tokenizer, target: Tokenizer) ->
 
 
 def load_tokenizers(folder: str | Path) -> tuple[Tokenizer, Tokenizer]:
-    """What `save_tokenizers` wrote."""
+    """Load the tokenizers that `save_tokenizers` wrote."""
     folder = Path(folder)
     if any((folder / f"{JOINT}{ending}").is_file() for ending in (".model", ".json")):
         joint = load_tokenizer(folder, JOINT)

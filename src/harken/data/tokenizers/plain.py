@@ -37,7 +37,7 @@ class PlainWordTokenizer(VocabularyTokenizer):
 
     @staticmethod
     def split(text: str) -> list[str]:
-        """What stands between white space."""
+        """The words between white space."""
         return text.split()
 
     def encode_flat(self, texts: Sequence[str]) -> Flat:

@@ -1,4 +1,4 @@
-"""What a transcriber can write: characters or words, numbered from 1; 0 is CTC's blank.
+"""The symbols that a transcriber can write: characters or words, numbered from 1; 0 is CTC's blank.
 
 >>> symbols = Symbols.learn(["ab b", "c"], "character")
 >>> symbols.names, symbols.encode("cab"), symbols.decode([4, 2, 3])
@@ -24,7 +24,7 @@ Kind = Literal["character", "word"]
 
 
 class _Stored(BaseModel):
-    """What the file holds."""
+    """The content of the file."""
 
     kind: Kind
     symbols: list[str]

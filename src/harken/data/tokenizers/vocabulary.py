@@ -1,4 +1,4 @@
-"""What word and character tokenizers share: a list of tokens by frequency, kept as a JSON file.
+"""The vocabulary of word and character tokenizers: a list of tokens by frequency, kept as a JSON file.
 
 The file holds `{"kind": "word", "tokens": [...]}`, without the four special ids that come first in every vocabulary.
 """

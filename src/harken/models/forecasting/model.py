@@ -198,7 +198,7 @@ class Member(nn.Module):
             nn.init.zeros_(self.shift.bias)
 
     def read(self, frames: Tensor, lengths: Tensor | None, future: Tensor) -> tuple[Memory, Tensor, Tensor]:
-        """What the encoder read, the context of every coming step (B, T, W), and its weights (B, T, S)."""
+        """The encoded past, the context of every coming step (B, T, W), and its weights (B, T, S)."""
         memory: Memory = self.encoder(self.inputs(frames), lengths)
         queries = self.queries.expand(len(frames), -1, -1)
         if self.ahead is not None:
@@ -222,7 +222,7 @@ class Member(nn.Module):
         return torch.cat([median - below, median, median + above], -1)
 
     def _base(self, window: Window, summary: Tensor) -> Tensor:
-        """What a simple method says, (B, T)."""
+        """The forecast of a simple method, (B, T)."""
         lags, mask = window.lags, window.mask
         if self.smoothing is not None and self.shift is not None:
             found: Tensor = self.smoothing(lags, mask, self.shift(summary))

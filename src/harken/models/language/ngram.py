@@ -42,7 +42,7 @@ MAX_SIZE, MAX_COUNT = 10**7, 10**9  # symbols, and all counts together, that a f
 
 
 class _Stored(BaseModel):
-    """What `NGram.to_json` writes."""
+    """The content that `NGram.to_json` writes."""
 
     size: int = Field(ge=0, le=MAX_SIZE)
     order: int = Field(ge=1)

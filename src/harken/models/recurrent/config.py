@@ -76,7 +76,7 @@ class RecurrentCellsConfig(ModelTable):
 
     @property
     def cell_arguments(self) -> dict[str, Any]:
-        """What the class of the cell takes beside its sizes."""
+        """The options of the cell's class other than its sizes."""
         own: dict[str, dict[str, Any]] = {
             "rnn": {"nonlinearity": self.nonlinearity},
             "lstm": {"peephole": None if self.peephole == "none" else self.peephole, "coupled": self.coupled},

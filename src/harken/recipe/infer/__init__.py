@@ -40,7 +40,7 @@ def infer(
     target: str | None = None,
     pair: str | None = None,
 ) -> Inferred:
-    """What to train on a file or folder.
+    """Infer a recipe for a file or folder.
 
     Args:
         task: the job, where it is known.

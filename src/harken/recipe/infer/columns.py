@@ -1,4 +1,4 @@
-"""What the columns of a table hold, from their cells: text, labels, numbers, dates or names of files.
+"""Infer the contents of a table's columns from their cells: text, labels, numbers, dates or names of files.
 
 >>> rows = [[f"I read part {number}", str(number % 2)] for number in range(20)]
 >>> table = Table("reviews.tsv", ["0", "1"], rows, has_header=False)

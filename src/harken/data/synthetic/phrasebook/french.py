@@ -73,7 +73,7 @@ def adjective_forms(adjective: str) -> AdjectiveForms:
 
 
 class Conjugation(NamedTuple):
-    """What the grammar needs of one verb."""
+    """The forms of one verb that the grammar needs."""
 
     infinitive: str
     present: Five

@@ -125,7 +125,7 @@ class Compounds(Questions):
         return self._either_order(word, event, self.deed(richness, tense, plain=True))
 
     def deed(self, richness: float, tense: str, plain: bool = False) -> Clause:
-        """What somebody does, perhaps does not do, on an occasion."""
+        """A clause about what somebody does, or does not do, on an occasion."""
         verb = self.pick(scenes.DEEDS)
         clause = self.action(
             verb, richness, tense, self.person(scenes.SPEAKERS), scenes.SPEAKERS, plain or self.chance(0.8)

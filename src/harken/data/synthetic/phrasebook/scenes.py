@@ -1,4 +1,4 @@
-"""What goes with what in the world of the phrasebook: where things are, what people do with them, and why.
+"""The world of the phrasebook, what goes with what: where things are, what people do with them, and why.
 
 Only this knowledge keeps the sentences plausible: a lion is in the forest and a fork on the table, one eats because
 one is hungry, and what was bought can be sold.

@@ -1,4 +1,4 @@
-"""What a sentence says, before either language has said it: noun phrases, pronouns and clauses as plain data.
+"""The meaning of a sentence, before either language expresses it: noun phrases, pronouns and clauses as plain data.
 
 The sampler draws such trees, the realiser turns each into an English and a French sentence with its links.
 

@@ -79,7 +79,7 @@ def relative(random: Random, depth: int) -> str:
 
 
 def verb_phrase(random: Random, depth: int) -> str:
-    """What is done, to whom, with what and where."""
+    """The action of a sentence: what is done, to whom, with what and where."""
     choice = random.random()
     if choice < 0.15 and depth < DEEPEST:
         return f"(VP {random.choice(SAYING)} (SBAR that {sentence(random, depth + 1)}))"
