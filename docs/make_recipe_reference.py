@@ -61,10 +61,10 @@ minutes. The keys of jobs other than translation are on [a separate page](recipe
 - The tables `[data]` of all jobs use the same names: `train`, `valid`, `test`, `valid_size`, `test_size`, `dir`,
   `format`, and `NAME_column` for columns. Names of version 0.1 are accepted with a note.
 - `"none"` unsets an optional key: `clip_norm = "none"`.
-- A recipe is not changed after it was read. What it leaves open is planned before the first update: device, precision and
-  processes of the machine (in a container, of its CPU quota and memory limit), the size of the network by the minutes it may
-  train, and `[train]` fitted to the budget from a few measured updates. `harken check` prints the plan, each value with its
-  reason; the model folder contains the complete recipe.
+- A recipe is not changed after it was read. What it leaves open is planned before the first update: device, precision
+  and processes of the machine (in a container, of its CPU quota and memory limit), the size of the network by the
+  minutes it may train, and `[train]` fitted to the budget from a few measured updates. `harken check` prints the plan,
+  each value with its reason; the model folder contains the complete recipe.
 """
 
 MIXED = """A `[model.decoder]` table replaces the decoder by one of another architecture. If widths differ, a linear
