@@ -127,7 +127,7 @@ class Result(NamedTuple):
     """What the layers of a call made, in the layout of its `x`."""
 
     output: Tensor  # (N, R x directions), or (T, B, R x directions)
-    last: list[State]  # of each direction
+    last: State  # after each row's last step: parts (directions, B, width)
     traces: list[Any] = []  # of each direction, where the call asks for them  # noqa: RUF012
 
 

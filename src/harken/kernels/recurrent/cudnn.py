@@ -76,7 +76,7 @@ def run(call: Call) -> Result:
             output, *last = LOOPS[name](x, hx, *options, False)
         else:
             output, *last = LOOPS[name](x, torch.tensor(layout.batch_sizes), hx, *options)
-    return Result(output.flatten(0, -2), list(zip(*(part.unbind(0) for part in last), strict=True)))
+    return Result(output.flatten(0, -2), tuple(last))
 
 
 def _cast_flat(weights: list[Tensor], dtype: torch.dtype) -> list[Tensor]:

@@ -81,12 +81,12 @@ class Layout:
         """Parts of a state (B, H), longest row first."""
         return state if self.sorted_indices is None else tuple(p.index_select(0, self.sorted_indices) for p in state)
 
-    def unsort(self, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """The inverse of `sort`."""
+    def unsort(self, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """The inverse of `sort`, for parts of several states (directions, B, H)."""
         if self.sorted_indices is None:
-            return state
+            return states
         inverse = torch.argsort(self.sorted_indices)
-        return tuple(part.index_select(0, inverse) for part in state)
+        return tuple(part.index_select(1, inverse) for part in states)
 
 
 @dataclass(frozen=True)

@@ -210,11 +210,12 @@ class Cell(nn.Module):
         or one with parametrizations, is not), nobody replaced its step, and no hook waits for a call."""
         if not self.has_kernels or "step" in self.__dict__ or "forward" in self.__dict__:
             return False
-        return not any(
-            part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks
-            for part in (self, *self._modules.values())
-            if part is not None
-        )
+        for part in (self, *self._modules.values()):
+            if part is None:
+                continue
+            if part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks:
+                return False
+        return True
 
     @property
     def state_sizes(self) -> tuple[int, ...]:

@@ -54,6 +54,9 @@ class Noise:
         return Noise(keep, tuple(part if isinstance(part, float) else part[:, sorted_indices] for part in self.stay))
 
 
+NONE = Noise(None, ())
+
+
 def draw_noise(
     recurrent_dropout: float,
     zoneout: float,
@@ -64,6 +67,8 @@ def draw_noise(
     like: Tensor,
 ) -> Noise:
     """Masks for a state whose parts have the widths `sizes`, h first."""
+    if not recurrent_dropout and not zoneout:
+        return NONE
     keep = None
     if training and recurrent_dropout:
         keep = torch.empty(batch, sizes[0], device=like.device, dtype=like.dtype).bernoulli_(1 - recurrent_dropout)

@@ -8,7 +8,6 @@ and lengths below.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Self
 
 import torch
@@ -156,7 +155,7 @@ class Stack(nn.Module):
         """All layers, one above the other: x (B, T, I) -> (B, T, H x directions), last states, traces."""
         x, layout = call.x, self._padded_layout(call) if backend.takes_padded else call.layout
         if isinstance(layout, PaddedLayout):  # what lies behind the end of a row must reach no gradient
-            call = replace(call, lengths=layout.lengths)
+            call.lengths = layout.lengths
             if layout.lengths is not None:
                 call.has_padding = backend.masks_padding and call.connections is None
                 x = x if call.has_padding else layout.hide_padding(x)
@@ -167,22 +166,23 @@ class Stack(nn.Module):
         for depth in range(0, self.num_layers, at_once):
             read = self.connections.into(below)
             read = self.between(read) if depth else read
-            depths = range(depth, depth + at_once)
-            directions = [each for one in depths for each in self._directions(one, state, layout, read)]
-            output, last, trace = backend.run(replace(call, x=read, directions=directions))
+            call.x, call.directions = read, self._directions(depth, at_once, state, layout, read)
+            output, last, trace = backend.run(call)
             below.append(self.connections.out(depth, below, output))
-            states += [layout.unsort(parts) for parts in last]
+            states.append(layout.unsort(last))
             traces.append(trace)
             call.has_padding = False  # the outputs of a layer are 0 there
-        return layout.unpack(below[-1]), tuple(torch.stack(parts) for parts in zip(*states, strict=True)), traces
+        last = states[0] if len(states) == 1 else tuple(torch.cat(parts) for parts in zip(*states, strict=True))
+        return layout.unpack(below[-1]), last, traces
 
     def _call(self, x: Tensor, lengths: Tensor | None, trace: bool) -> Call:
+        cells = self.cells_of_all()
         return Call(
             x,
-            self.cells[0],
+            cells[0],
             self.bidirectional,
             lengths,
-            plain=all(cell.is_plain for cell in self.cells_of_all()),
+            plain=all(cell.is_plain for cell in cells),
             training=self.training,
             trace=trace,
             noisy=bool(self.options.zoneout or self.options.recurrent_dropout),
@@ -203,35 +203,29 @@ class Stack(nn.Module):
             lengths = lengths.to(torch.int32).to(call.x.device, non_blocking=True)
         return PaddedLayout(lengths, batch, time)
 
-    def _directions(self, depth: int, state: State | None, layout: Any, like: Tensor) -> list[Direction]:
-        """The directions of one layer, with their first states and the noise they draw."""
+    def _directions(self, depth: int, layers: int, state: State | None, layout: Any, like: Tensor) -> list[Direction]:
+        """The directions of some layers from `depth` on, with their first states and the noise they draw."""
         options, directions = self.options, []
-        for reverse, cell in enumerate(self.cells_of(depth)):
-            noise = draw_noise(
-                options.recurrent_dropout,
-                options.zoneout,
-                self.training,
-                layout.time,
-                layout.batch,
-                cell.state_sizes,
-                like,
-            ).sorted(layout.sorted_indices)
-            number = depth * self.directions + reverse
+        rates = options.recurrent_dropout, options.zoneout, self.training
+        numbers = range(depth * self.directions, (depth + layers) * self.directions)
+        for number, cell in zip(numbers, self.cells_of(depth, layers), strict=True):
+            noise = draw_noise(*rates, layout.time, layout.batch, cell.state_sizes, like).sorted(layout.sorted_indices)
             first = None if state is None else layout.sort(tuple(part[number] for part in state))
-            directions.append(Direction(cell, first, noise, reverse=reverse == 1))
+            directions.append(Direction(cell, first, noise, reverse=number % self.directions == 1))
         return directions
 
     def cells_of_all(self) -> list[Cell]:
         """All cells, layer by layer."""
-        return [cell for cell in self.cells if isinstance(cell, Cell)]
+        return list(self.cells._modules.values())  # type: ignore[arg-type]
 
-    def cells_of(self, depth: int) -> list[Cell]:
-        """The cells of one layer, the forward direction first."""
-        return self.cells_of_all()[depth * self.directions : (depth + 1) * self.directions]
+    def cells_of(self, depth: int, layers: int = 1) -> list[Cell]:
+        """The cells of one layer, or of several from `depth` on, the forward direction first."""
+        return self.cells_of_all()[depth * self.directions : (depth + layers) * self.directions]
 
     def _batched(self, input: Tensor, hx: Any) -> tuple[Tensor, State | None]:
         """x (B, T, I), and the parts of the state (layers x directions, B, H)."""
-        check_input(input, self.input_size, self.cells_of(0)[0].weight_ih)
+        cell = self.cells_of(0)[0]
+        check_input(input, self.input_size, cell.weight_ih)
         single = input.dim() == 2
         x = input[None] if single else input if self.batch_first else input.transpose(0, 1)
         if x.shape[1] == 0:
@@ -240,8 +234,7 @@ class Stack(nn.Module):
             return x, None
         parts = (hx,) if isinstance(hx, Tensor) else tuple(hx)
         parts = tuple(part[:, None] for part in parts) if single else parts
-        sizes = self.cells_of(0)[0].state_sizes
-        expected = [(len(self.cells), x.shape[0], size) for size in sizes]
+        expected = [(len(self.cells), x.shape[0], size) for size in cell.state_sizes]
         shapes = [tuple(part.shape) for part in parts]
         if shapes != expected:
             raise ValueError(f"the state has shapes {shapes}, but this layer and input need {expected}")

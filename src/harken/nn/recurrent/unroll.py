@@ -20,7 +20,7 @@ from harken.nn.recurrent.trace import DirectionTrace, Recurrence
 def run_padded(call: Call) -> Result:
     """The directions of one layer over x (T, B, I), with lengths."""
     results = [unroll_padded(each, call.x, call.lengths) for each in call.directions]
-    return Result(torch.cat([output for output, _ in results], -1), [last for _, last in results])
+    return Result(torch.cat([output for output, _ in results], -1), _stack([last for _, last in results]))
 
 
 def unroll_padded(direction: Direction, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, State]:
@@ -44,7 +44,8 @@ def run_packed(call: Call) -> Result:
     """The directions of one layer over packed x (N, I)."""
     results = [unroll_packed(each, call.x, call.layout, call.trace) for each in call.directions]
     output = torch.cat([output for output, _, _ in results], -1) if len(results) > 1 else results[0][0]
-    return Result(output, [last for _, last, _ in results], [trace for _, _, trace in results if trace is not None])
+    traces = [trace for _, _, trace in results if trace is not None]
+    return Result(output, _stack([last for _, last, _ in results]), traces)
 
 
 def unroll_packed(
@@ -78,6 +79,11 @@ def unroll_packed(
         return output, last, None
     by_name = {name: [step[name] for step in steps] for name in steps[0]}
     return output, last, DirectionTrace(by_name, layout, Recurrence(cell, inputs, before, noise, direction.reverse))
+
+
+def _stack(states: list[State]) -> State:
+    """States of the directions -> parts (directions, B, width)."""
+    return tuple(torch.stack(parts) for parts in zip(*states, strict=True))
 
 
 def _resize(state: State, first: State, rows: int, finished: list[State]) -> State:

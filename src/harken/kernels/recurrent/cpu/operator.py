@@ -131,7 +131,7 @@ def run_cpu(call: Call) -> Result:
         flat = [None if tensor is None else tensor.detach() for tensor in flat]
     output, *last = _Operator.apply(_Layer(settings, Plan(call.layout.batch_sizes, call.layout.batch)), *flat)
     parts = len(last) // len(settings)
-    return Result(output, [tuple(last[at : at + parts]) for at in range(0, len(last), parts)])
+    return Result(output, tuple(torch.stack(last[part::parts]) for part in range(parts)))
 
 
 @dataclass(frozen=True)

@@ -76,8 +76,7 @@ def run(call: Call) -> Result:
     if rows <= most:
         return run_triton(call, together=rows <= max_rows(*sizes, 2, False, device))
     parts = [run(part) for part in split_rows(call, most)]
-    states = zip(*(part.last for part in parts), strict=True)  # of each direction: of each part
-    last = [tuple(torch.cat(pieces) for pieces in zip(*each, strict=True)) for each in states]
+    last = tuple(torch.cat(pieces, 1) for pieces in zip(*(part.last for part in parts), strict=True))
     return Result(torch.cat([part.output for part in parts], 1), last)
 
 

@@ -34,7 +34,8 @@ def run_triton(call: Call, together: bool) -> Result:
     if together or len(call.directions) == 1:
         return _run(call, call.directions, reverse=False)
     results = [_run(call, [each], each.reverse) for each in call.directions]
-    return Result(torch.cat([each.output for each in results], -1), [each.last[0] for each in results])
+    last = tuple(torch.cat(parts) for parts in zip(*(each.last for each in results), strict=True))
+    return Result(torch.cat([each.output for each in results], -1), last)
 
 
 def _run(call: Call, directions: Sequence[Direction], reverse: bool) -> Result:
@@ -66,8 +67,7 @@ def _run(call: Call, directions: Sequence[Direction], reverse: bool) -> Result:
         padding = torch.arange(time, device=call.x.device)[:, None] >= lengths
     rest = (weight, hidden, cell, extra, gain, keep, *stays, lengths, kind, zone, reverse)
     y, hidden_last, cell_last = _launch(call.x.to(dtype), weight_in, bias, gain_in, padding, rest)
-    last = [hidden_last, cell_last.to(dtype)] if kind in CELLS else [hidden_last]
-    return Result(y.flatten(2), list(zip(*(part.unbind(0) for part in last), strict=True)))
+    return Result(y.flatten(2), (hidden_last, cell_last.to(dtype)) if kind in CELLS else (hidden_last,))
 
 
 def _launch(
