@@ -15,7 +15,7 @@ from harken.cli.inspection.lab import lab
 from harken.cli.inspection.ladder import ladder
 from harken.cli.jobs.score import score
 from harken.cli.jobs.translate import translate
-from harken.cli.predict import PASSED_ON, JobGroup, add_command, add_job_commands, predict
+from harken.cli.predict import PASSED_ON, JobGroup, add_command, add_commands, add_job_commands, predict
 from harken.cli.serving.serve import serve
 from harken.cli.serving.studio import studio
 from harken.cli.training.average import average
@@ -38,14 +38,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Begin with: harken demo\n\nThen: harken recipes, harken train RECIPE --out DIR, harken translate DIR",
 )
-for verb in (demo, new, check, recipes, train, distill, runs, plot, compare, evaluate, average, export):
-    add_command(app, verb)
+add_commands(app, demo, new, check, recipes, train, distill, runs, plot, compare, evaluate, average, export)
 add_command(app, predict, context_settings=PASSED_ON)
-for verb in (translate, score):
-    add_command(app, verb)
+add_commands(app, translate, score)
 add_job_commands(app)
-for verb in (attention, beam, inspect, ladder, lab, serve, studio):
-    add_command(app, verb)
+add_commands(app, attention, beam, inspect, ladder, lab, serve, studio)
 app.add_typer(embed, name="embed")
 
 

@@ -158,6 +158,12 @@ def add_job_commands(app: typer.Typer) -> None:
             add_command(app, command_of(task, interface))
 
 
+def add_commands(app: typer.Typer, *commands: Command) -> None:
+    """Several commands."""
+    for command in commands:
+        add_command(app, command)
+
+
 def add_command(app: typer.Typer, command: Command, **settings: Any) -> None:
     """A command with its `examples` at the end of its help."""
     listed = "\n\n".join(getattr(command, "examples", ()))

@@ -33,7 +33,7 @@ class Settings:
 class Progress(Protocol):
     """Called with the fraction done, 0 to 1, and a message."""
 
-    def __call__(self, done: float, say: str) -> None: ...
+    def __call__(self, done: float, say: str, /) -> None: ...
 
 
 def silent(done: float, say: str) -> None:

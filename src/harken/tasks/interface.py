@@ -68,7 +68,6 @@ class Field(NamedTuple):
     option: Option
 
 
-@cache
 def fields_of(options: type) -> dict[str, Field]:
     """The annotated fields of a dataclass.
 
@@ -78,8 +77,13 @@ def fields_of(options: type) -> dict[str, Field]:
     >>> fields_of(Example)["top"].option.ge
     1
     """
+    return _fields(options)
+
+
+@cache
+def _fields(options: type) -> dict[str, Field]:
     hints = get_type_hints(options, include_extras=True)
-    found = {}
+    fields = {}
     for field in dataclasses.fields(options):
         kind = hints[field.name]
         if get_origin(kind) is Annotated:
@@ -87,8 +91,8 @@ def fields_of(options: type) -> dict[str, Field]:
             default = field.default
             if field.default_factory is not dataclasses.MISSING:
                 default = field.default_factory()
-            found[field.name] = Field(field.name, kind, default, option)
-    return found
+            fields[field.name] = Field(field.name, kind, default, option)
+    return fields
 
 
 def search_fields(without: Collection[str] = ()) -> dict[str, Field]:

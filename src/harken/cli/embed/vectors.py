@@ -138,17 +138,16 @@ def plot(
     ] = 30.0,
 ) -> None:
     """Draw words on a plane (t-SNE, PCA) as an offline page: search, neighbours, groups in colour."""
-    from harken.embeddings.projection import require_sklearn
     from harken.embeddings.vectors import WordVectors
     from harken.embeddings.word_map import METHODS, WordMap
-    from harken.errors import UserError
+    from harken.errors import UserError, require_extra
     from harken.files import atomic_write
 
     if not out.parent.is_dir():
         raise UserError(f"{out} cannot be written: the folder {out.parent} does not exist.")
     methods = METHODS if method == "both" else (method,)
     if "tsne" in methods:
-        require_sklearn("t-SNE")
+        require_extra("sklearn", "embeddings", "t-SNE")
     loaded = WordVectors.load(vectors)
     shown: list[str] | int = words
     if around:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, File, Form, Request, UploadFile
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
+from starlette import datastructures
 
 from harken.errors import UserError
 from harken.serving.context import Serving, serving_of
@@ -95,7 +96,7 @@ def upload_endpoint(route: Route) -> Callable[..., Any]:
     return described(endpoint, route, kinds, defaults)
 
 
-async def item_of(file: UploadFile, interface: Interface) -> dict[str, Any]:
+async def item_of(file: datastructures.UploadFile, interface: Interface) -> dict[str, Any]:
     """An uploaded file as the item of a job that reads files."""
     return {"data": await file.read(), "name": file.filename or f"upload{interface.input.endings[0]}"}
 

@@ -142,15 +142,16 @@ def field_of(field: OptionField) -> tuple[Any, Any]:
     limits = {"ge": option.ge, "gt": option.gt, "le": min(bounds, default=None)}
     limits |= {"min_length": option.min_length, "max_length": option.max_length}
     default = ... if field.default is MISSING else field.default
-    given = {name: value for name, value in limits.items() if value is not None}
-    extra = None if option.slider is None else {"x-slider": list(option.slider)}
-    return field.kind, Field(default, description=option.description, json_schema_extra=extra, **given)
+    given: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
+    if option.slider is not None:
+        given["json_schema_extra"] = {"x-slider": list(option.slider)}
+    return field.kind, Field(default, description=option.description, **given)
 
 
 @cache
 def options_model(interface: Interface) -> type[BaseModel]:
     """The options of a job that a request may have."""
-    fields = {name: field_of(field) for name, field in request_fields(interface.options).items()}
+    fields: dict[str, Any] = {name: field_of(field) for name, field in request_fields(interface.options).items()}
     config = ConfigDict(extra="forbid", allow_inf_nan=False)
     return create_model(f"{interface.verb.capitalize()}Options", __config__=config, **fields)
 
@@ -158,8 +159,9 @@ def options_model(interface: Interface) -> type[BaseModel]:
 @cache
 def body_of(interface: Interface) -> type[Body]:
     """The body of a request to the route of a job: its input, its options and, where it can be, whether to stream."""
-    fields = {} if isinstance(interface.input, Files) else fields_of(interface.input.request)
-    known = {name: field_of(field) for name, field in {**fields, **request_fields(interface.options)}.items()}
+    fields = {} if isinstance(interface.input, Files) else dict(fields_of(interface.input.request))
+    fields |= request_fields(interface.options)
+    known: dict[str, Any] = {name: field_of(field) for name, field in fields.items()}
     if interface.is_streamed:
         known["stream"] = (bool, Field(False, description="server-sent events: parts of one result"))
     body: type[Body] = create_model(f"{interface.verb.capitalize()}Body", __base__=Body, **known)
