@@ -12,7 +12,7 @@ SPREAD := --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-re
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint types docs-images clean
+.PHONY: help setup demo test test-slow test-wheel lint types docs-images clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,14 @@ test: lint types ## lint, check types and run the quick tests
 
 test-slow: $(DEV_READY) ## run every test, also those that take minutes
 	@$(BIN)/python -m pytest $(SPREAD)
+
+test-wheel: $(DEV_READY) ## build the wheel, install it into a clean environment and run the demo there
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && set -e; \
+	  rm -rf build; $(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$$folder" .; \
+	  $(PYTHON) -m venv "$$folder/venv"; \
+	  "$$folder/venv/bin/pip" install --quiet --no-compile --constraint requirements/run.txt "$$(ls "$$folder"/harken-*.whl)[plot]"; \
+	  cd "$$folder" && venv/bin/harken demo --out demo && test -s demo/alignment.png && \
+	  echo 'the black cat sleeps' | venv/bin/harken translate demo
 
 lint: $(DEV_READY) ## check the code with ruff
 	@$(BIN)/ruff check .
