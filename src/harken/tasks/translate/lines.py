@@ -19,9 +19,8 @@ import numpy as np
 
 from harken.data.batching import token_batches
 from harken.machine import available_cores
-from harken.tasks.translate.describing import describe
 from harken.tasks.translate.long_lines import PART, copied, join_translations, split_text
-from harken.tasks.translate.searching import Request, search
+from harken.tasks.translate.searching import Request, translate_batch
 from harken.tasks.translate.threads import WorkerThreads
 from harken.tasks.translate.translation import Translation
 
@@ -36,11 +35,11 @@ GRACE = 0.02  # seconds that a window waits for further lines where none is bein
 LongLines = Literal["split", "copy"]
 Available = Callable[[float], bool]  # whether a line can be read within so many seconds
 Report = Callable[[int, str], None]  # called with the number of a line, from 0, and what became of it
-Found = list[tuple[Translation, int]]  # translations of one text, best first, each with its number of tokens
+Translations = list[tuple[Translation, int]]  # translations of one text, best first, each with its number of tokens
 
 
 class Window:
-    """Some lines, and what was found of them."""
+    """Some lines, and their translations as they come."""
 
     def __init__(self, first: int, lines: Sequence[str], translator: Translator, split: bool, report: Report) -> None:
         self.first, self.lines = first, lines
@@ -63,7 +62,7 @@ class Window:
             self.texts += parts
         self.numbers = [first + line for line, parts in enumerate(self.parts) for _ in parts]
         self.sources = translator.read(self.texts, self.numbers)
-        self.found: list[Found | None] = [
+        self.translations: list[Translations | None] = [
             None if ids else [(Translation(text, "", 0.0, np.zeros((0, len(text.split())))), 1)]
             for text, ids in zip(self.texts, self.sources.ids, strict=True)
         ]
@@ -79,21 +78,21 @@ class Window:
 
     def is_ready(self, line: int) -> bool:
         """Whether all of a line has been translated."""
-        return all(self.found[part] is not None for part in self.parts[line])
+        return all(self.translations[part] is not None for part in self.parts[line])
 
     def result(self, line: int) -> list[Translation]:
         """The translations of a line, best first; none of a blank one."""
         source = self.lines[line]
         if line in self.copied:
             return [copied(source)]
-        found = [some for part in self.parts[line] if (some := self.found[part]) is not None]
-        if len(found) < 2:
-            return [translation for some in found for translation, _ in some]
+        parts = [best for part in self.parts[line] if (best := self.translations[part]) is not None]
+        if len(parts) < 2:
+            return [translation for best in parts for translation, _ in best]
         return join_translations(
             source,
             [self.texts[part] for part in self.parts[line]],
-            [[translation for translation, _ in some] for some in found],
-            [[tokens for _, tokens in some] for some in found],
+            [[translation for translation, _ in best] for best in parts],
+            [[tokens for _, tokens in best] for best in parts],
         )
 
 
@@ -108,23 +107,23 @@ class Reader:
 
     def window(self, wait: bool) -> list[str]:
         """The next lines; fewer where more would have to be waited for, none without `wait` or at the end."""
-        taken: list[str] = []
+        window_lines: list[str] = []
         characters = 0
-        while not self.has_ended and len(taken) < self._size and characters < CHARACTERS:
-            if self._available is not None and (taken or not wait):
-                grace = GRACE if taken and wait else 0.0
+        while not self.has_ended and len(window_lines) < self._size and characters < CHARACTERS:
+            if self._available is not None and (window_lines or not wait):
+                grace = GRACE if window_lines and wait else 0.0
                 if not self._available(grace):
                     break
             try:
-                taken.append(next(self._lines))
-                characters += len(taken[-1])
+                window_lines.append(next(self._lines))
+                characters += len(window_lines[-1])
             except StopIteration:
                 self.has_ended = True
             except Exception as error:  # such as a line that is not UTF-8; those before it are translated first
                 self.has_ended, self.error = True, error
-        if taken and self._fixed is None:
+        if window_lines and self._fixed is None:
             self._size = min(2 * self._size, LARGEST)
-        return taken
+        return window_lines
 
 
 def translate_lines(
@@ -153,21 +152,27 @@ def translate_lines(
     tokens = request.config.batch_sentences * SENTENCE * (1 if on_cpu else 8)
     reader, windows, number = Reader(lines, available, window), deque[Window](), first
 
-    def run(of: Window, batch: list[int]) -> tuple[Window, list[int], list[Found]]:
-        found = search(request, of.sources, batch, count, row_numbers=[of.numbers[index] for index in batch])
-        rows = [(index, one) for index, best in zip(batch, found, strict=True) for one in best]
-        described = iter(describe(translator, of.sources, rows, attention, False))
-        return of, batch, [[(next(described), len(one.tokens) + 1) for one in best] for best in found]
+    def run(of: Window, batch: list[int]) -> tuple[Window, list[int], list[Translations]]:
+        numbers = [of.numbers[index] for index in batch]
+        return of, batch, translate_batch(request, of.sources, batch, count, attention, row_numbers=numbers)
 
-    with WorkerThreads[tuple[Window, list[int], list[Found]]]((workers or available_cores()) if on_cpu else 0) as pool:
+    with WorkerThreads[tuple[Window, list[int], list[Translations]]](
+        (workers or available_cores()) if on_cpu else 0
+    ) as pool:
         running, position = 0, 0  # batches; the next line of the first window
         while True:
-            while len(windows) < 2 and (taken := reader.window(wait=not windows)):
-                number += len(taken)
+            while len(windows) < 2 and (window_lines := reader.window(wait=not windows)):
+                number += len(window_lines)
                 if number <= skip:
                     continue
                 windows.append(
-                    Window(number - len(taken), taken, translator, long_lines == "split", report or (lambda *_: None))
+                    Window(
+                        number - len(window_lines),
+                        window_lines,
+                        translator,
+                        long_lines == "split",
+                        report or (lambda *_: None),
+                    )
                 )
                 for batch in windows[-1].batches(tokens):
                     pool.submit(partial(run, windows[-1], batch))
@@ -180,10 +185,10 @@ def translate_lines(
                     windows.popleft()
                     position = 0
             if running and windows:
-                of, batch, found = pool.result()
+                of, batch, results = pool.result()
                 running -= 1
-                for index, some in zip(batch, found, strict=True):
-                    of.found[index] = some
+                for index, translations in zip(batch, results, strict=True):
+                    of.translations[index] = translations
             elif not windows and reader.has_ended:
                 break
     if reader.error is not None:

@@ -63,12 +63,12 @@ def split_text(text: str, limit: int, target: int, count: Callable[[str], int], 
 
 def _segments(text: str, boundary: re.Pattern[str]) -> list[str]:
     """The text cut after each boundary."""
-    edges = [0, *(found.end() for found in boundary.finditer(text) if 0 < found.end() < len(text)), len(text)]
+    edges = [0, *(match.end() for match in boundary.finditer(text) if 0 < match.end() < len(text)), len(text)]
     return [text[start:end] for start, end in pairwise(edges) if end > start]
 
 
 def join_translations(
-    source: str, parts: Sequence[str], found: Sequence[Sequence[Translation]], tokens: Sequence[Sequence[int]]
+    source: str, parts: Sequence[str], translations: Sequence[Sequence[Translation]], tokens: Sequence[Sequence[int]]
 ) -> list[Translation]:
     """The translations of a text from those of its parts: the best of each part together, then the second best ...
 
@@ -78,26 +78,26 @@ def join_translations(
 
     Args:
         parts: what `split_text` made of `source`.
-        found: translations of each part, best first.
+        translations: those of each part, best first.
         tokens: the number of tokens of each of them, EOS included.
     """
     spaces = [before[-1:].isspace() or after[:1].isspace() for before, after in pairwise(parts)]
     results: list[Translation] = []
-    for rank in range(max(len(some) for some in found)):
-        chosen = [min(rank, len(some) - 1) for some in found]  # a part may have fewer
-        best = [some[index] for some, index in zip(found, chosen, strict=True)]
-        sizes = [some[index] for some, index in zip(tokens, chosen, strict=True)]
+    for rank in range(max(map(len, translations))):
+        chosen = [min(rank, len(row) - 1) for row in translations]  # a part may have fewer
+        best = [row[index] for row, index in zip(translations, chosen, strict=True)]
+        sizes = [row[index] for row, index in zip(tokens, chosen, strict=True)]
         text = best[0].text
-        for space, one in zip(spaces, best[1:], strict=True):
-            text += (" " if space and text and one.text else "") + one.text
-        sources, targets = first_words(parts, spaces), first_words([one.text for one in best], spaces)
-        unknown = sorted({first + word for first, one in zip(sources, best, strict=True) for word in one.unknown})
-        score = float(np.average([one.score for one in best], weights=sizes))
-        if not all(one.is_aligned for one in best):
+        for space, part in zip(spaces, best[1:], strict=True):
+            text += (" " if space and text and part.text else "") + part.text
+        sources, targets = first_words(parts, spaces), first_words([part.text for part in best], spaces)
+        unknown = sorted({first + word for first, part in zip(sources, best, strict=True) for word in part.unknown})
+        score = float(np.average([part.score for part in best], weights=sizes))
+        if not all(part.is_aligned for part in best):
             results.append(Translation(source, text, score, unknown=unknown))
             continue
         each = zip(best, sources, targets, strict=True)
-        links = [(i + first, j + second) for one, first, second in each for i, j in one.alignment()]
+        links = [(i + first, j + second) for part, first, second in each for i, j in part.alignment()]
         results.append(LinkedTranslation(source, text, score, unknown=unknown, links=links))
     return results
 

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
 from harken.metrics.bleu import chrf_of_statistics, chrf_statistics, sentence_bleu
 from harken.recipe import load_recipe
@@ -33,8 +34,10 @@ from harken.search.rules.fusion import LanguageModelFusion
 from harken.search.rules.penalties import Banned, Shortlist
 from harken.search.rules.prefix import Prefix, check_prefix
 from harken.tasks.registry import job_of
+from harken.tasks.translate.describing import describe
 from harken.tasks.translate.glossary import Term, forms, joining_tokens, matches, phrase_ids, read_glossary
 from harken.tasks.translate.sources import Sources, max_lengths
+from harken.tasks.translate.translation import Translation
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
@@ -87,39 +90,40 @@ class Request:
     def rules(self, sources: Sources, numbers: Sequence[int], limits: Sequence[int]) -> tuple[Any, ...]:
         """The rules that hold data of these sentences: their places in the call, and the most tokens of each."""
         target, texts = self.translator.target, [sources.texts[number] for number in numbers]
-        found: list[Any] = []
+        rules: list[Any] = []
         allowed = self._allowed([sources.forms[number].ids for number in numbers])
         if self.banned:
-            found.append(Banned(self.banned))
+            rules.append(Banned(self.banned))
         prefixes = [self.prefix if isinstance(self.prefix, str) else self.prefix[number] for number in numbers]
         if any(prefixes):
             rows = target.encode_all(prefixes)
             for row, limit in zip(rows, limits, strict=True):
                 check_prefix(row, limit)
             _allow(allowed, rows)
-            found.append(Prefix(rows, self.prefix_bias))
+            rules.append(Prefix(rows, self.prefix_bias))
         phrases = [[*matches(text, self.terms), *self._required(n)] for text, n in zip(texts, numbers, strict=True)]
         if any(phrases):
             ids = [[phrase_ids(alternatives, target) for alternatives in row] for row in phrases]
             _allow(allowed, [[token for forms in row for form in forms for token in form] for row in ids])
-            found.append(Constraints(ids, self.joins))
+            rules.append(Constraints(ids, self.joins))
         if self.language is not None:
             network = self.language
-            found.append(LanguageModelFusion(network, network.start(len(numbers)), self.config.lm_weight))
+            rules.append(LanguageModelFusion(network, network.start(len(numbers)), self.config.lm_weight))
         if allowed is not None:
-            found.append(Shortlist(allowed))
-        return tuple(found)
+            rules.append(Shortlist(allowed))
+        return tuple(rules)
 
     def _allowed(self, rows: Sequence[Sequence[int]]) -> Tensor | None:
         """(B, V) the tokens that these sources may write; None: all."""
-        count, mine = self.config.shortlist, self.translator
-        return mine.shortlist.allowed(rows, count, mine.source is mine.target) if count else None
+        count, translator = self.config.shortlist, self.translator
+        is_shared = translator.source is translator.target
+        return translator.shortlist.allowed(rows, count, is_shared) if count else None
 
     def _required(self, number: int) -> list[list[str]]:
-        asked = self.require
-        if asked and not isinstance(asked[0], str):
-            asked = asked[number]
-        return [forms(phrase) for phrase in asked if isinstance(phrase, str) and phrase.strip()]
+        phrases = self.require
+        if phrases and not isinstance(phrases[0], str):
+            phrases = phrases[number]
+        return [forms(phrase) for phrase in phrases if isinstance(phrase, str) and phrase.strip()]
 
 
 @torch.no_grad()
@@ -140,19 +144,19 @@ def search(
     translator, config = request.translator, request.config
     batch = sources.batch(numbers, translator.device)
     limits = max_lengths(translator.recipe.model_copy(update={"search": config}), batch.lengths)
-    wanted = count
+    candidates = count
     if config.mbr:
-        wanted = max(count, config.mbr_candidates)
-        config = config if config.sample else config.changed({"beam": max(config.beam, wanted)})
+        candidates = max(count, config.mbr_candidates)
+        config = config if config.sample else config.changed({"beam": max(config.beam, candidates)})
     elif request.second is not None:
-        wanted = max(count, config.beam)
+        candidates = max(count, config.beam)
     call = DecodingCall(
         request.model,
         batch.ids,
         batch.lengths,
         limits,
         config,
-        wanted,
+        candidates,
         batch.distances,
         request.rules(sources, numbers, limits.tolist()),
         torch.tensor(list(numbers if row_numbers is None else row_numbers)),
@@ -160,28 +164,50 @@ def search(
         request.observe,
         keep_beam,
     )
-    found = decode(call)
+    hypotheses = decode(call)
     if request.second is not None:
         texts = [sources.texts[number] for number in numbers]
-        found = [_reranked(request, text, some)[:count] for text, some in zip(texts, found, strict=True)]
+        hypotheses = [_reranked(request, text, row)[:count] for text, row in zip(texts, hypotheses, strict=True)]
     if config.mbr:
         decoder = translator.target.decode
-        found = [_by_risk(some, [decoder(one.tokens) for one in some], config.mbr)[:count] for some in found]
-    return found
+        texts_of = ([decoder(hypothesis.tokens) for hypothesis in row] for row in hypotheses)
+        hypotheses = [_by_risk(row, texts, config.mbr)[:count] for row, texts in zip(hypotheses, texts_of, strict=True)]
+    return hypotheses
+
+
+def translate_batch(
+    request: Request,
+    sources: Sources,
+    numbers: Sequence[int],
+    count: int,
+    attention: bool = False,
+    layers: bool = False,
+    row_numbers: Sequence[int] | None = None,
+) -> list[list[tuple[Translation, int]]]:
+    """The `count` best translations of the sentences of these numbers, each with its number of tokens, EOS included.
+
+    Args:
+        attention, layers: also say what each word attends to, in every layer.
+        row_numbers: see `search`.
+    """
+    best = search(request, sources, numbers, count, row_numbers=row_numbers)
+    rows = [(number, hypothesis) for number, row in zip(numbers, best, strict=True) for hypothesis in row]
+    described = iter(describe(request.translator, sources, rows, attention, layers))
+    return [[(next(described), len(hypothesis.tokens) + 1) for hypothesis in row] for row in best]
 
 
 def _allow(allowed: Tensor | None, rows: Sequence[Sequence[int]]) -> None:
     """Add tokens that a translation must have to the shortlist of each source."""
-    for place, tokens in enumerate(rows if allowed is not None else ()):
-        allowed[place, list(tokens)] = True  # type: ignore[index]
+    for row, tokens in enumerate(rows if allowed is not None else ()):
+        allowed[row, list(tokens)] = True  # type: ignore[index]
 
 
-def _by_risk(found: list[Hypothesis], texts: Sequence[str], metric: str) -> list[Hypothesis]:
+def _by_risk(hypotheses: list[Hypothesis], texts: Sequence[str], metric: str) -> list[Hypothesis]:
     """Hypotheses by their mean utility, each different text once; `normalised` becomes the utility, from 0 to 1."""
     utility = utilities(texts, metric)
-    order = sorted(range(len(found)), key=lambda index: -utility[index])
-    distinct = [index for place, index in enumerate(order) if texts[index] not in [texts[i] for i in order[:place]]]
-    return [replace(found[index], normalised=float(utility[index])) for index in distinct]
+    order = sorted(range(len(hypotheses)), key=lambda index: -utility[index])
+    distinct = [index for rank, index in enumerate(order) if texts[index] not in [texts[i] for i in order[:rank]]]
+    return [replace(hypotheses[index], normalised=float(utility[index])) for index in distinct]
 
 
 def utilities(texts: Sequence[str], metric: str) -> np.ndarray:
@@ -203,6 +229,10 @@ def utilities(texts: Sequence[str], metric: str) -> np.ndarray:
     return table.mean(1) / 100
 
 
+def _have_same_pieces(first: Tokenizer, other: Tokenizer) -> bool:
+    return first.size == other.size and first.pieces(range(first.size)) == other.pieces(range(other.size))
+
+
 def check_same_vocabulary(first: Translator, other: Translator) -> None:
     """Refuse translators that cannot work together.
 
@@ -210,9 +240,7 @@ def check_same_vocabulary(first: Translator, other: Translator) -> None:
         UserError: their vocabularies differ.
     """
     for side in ("source", "target"):
-        mine, theirs = getattr(first, side), getattr(other, side)
-        same = mine.size == theirs.size and mine.pieces(range(mine.size)) == theirs.pieces(range(theirs.size))
-        if not same:
+        if not _have_same_pieces(getattr(first, side), getattr(other, side)):
             raise UserError(
                 f"{other.folder} has another {side} vocabulary than {first.folder}; models of an ensemble are trained "
                 "with the same tokenizer files"
@@ -229,41 +257,41 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
         first.model, batch.ids, batch.lengths, len(prefix) + 1, first.config, count, batch.distances, rules
     )
     starts = [[*one.tokens] for one in decode(replace(call, cancelled=lambda: False))[0] if not one.finished]
-    found = []
+    continued = []
     limit = max_lengths(request.translator.recipe.model_copy(update={"search": request.config}), batch.lengths)
     for start in starts:
         others = [rule for rule in request.rules(sources, [0], limit.tolist()) if not isinstance(rule, Shortlist)]
         longest = limit.clamp(min=len(start) + 1)
-        one = replace(call, options=request.config, nbest=1, max_lengths=longest, rules=(*others, Prefix([start])))
-        found.append(decode(one)[0][0])
-    return found
+        whole = replace(call, options=request.config, nbest=1, max_lengths=longest, rules=(*others, Prefix([start])))
+        continued.append(decode(whole)[0][0])
+    return continued
 
 
-def _reranked(request: Request, text: str, found: list[Hypothesis]) -> list[Hypothesis]:
+def _reranked(request: Request, text: str, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
     """By (1 - w) rank + w rank of the second model."""
     assert request.second is not None
     weight, decoder = request.config.rerank_weight, request.translator.target.decode
-    outputs = [decoder(one.tokens) for one in found]
+    outputs = [decoder(hypothesis.tokens) for hypothesis in hypotheses]
     if request.config.rerank_reversed:
         outputs = [" ".join(reversed(output.split())) for output in outputs]
     scored = [index for index, output in enumerate(outputs) if output.strip()]
     second = dict(zip(scored, request.second.score([text] * len(scored), [outputs[i] for i in scored]), strict=True))
     both = [
-        replace(one, normalised=(1 - weight) * one.normalised + weight * second[index].score)
+        replace(hypothesis, normalised=(1 - weight) * hypothesis.normalised + weight * second[index].score)
         if index in second
-        else replace(one, normalised=-math.inf)
-        for index, one in enumerate(found)
+        else replace(hypothesis, normalised=-math.inf)
+        for index, hypothesis in enumerate(hypotheses)
     ]
-    return sorted(both, key=lambda one: -one.normalised)
+    return sorted(both, key=lambda hypothesis: -hypothesis.normalised)
 
 
-def _load(key: str, place: str | None, task: str, translator: Translator) -> Any:
+def _load(key: str, path: str | None, task: str, translator: Translator) -> Any:
     """The model that an option names.
 
     Raises:
         UserError: no model folder, or a model of another task.
     """
-    folder = Path(str(place))
+    folder = Path(str(path))
     if not (folder / "recipe.toml").is_file():
         raise UserError(f"{key} is {folder}, which is no model folder; train one with harken train")
     recipe = load_recipe(folder / "recipe.toml")
@@ -274,8 +302,7 @@ def _load(key: str, place: str | None, task: str, translator: Translator) -> Any
 
 def _language_model(translator: Translator, config: TranslationSearchConfig) -> Any:
     loaded, target = _load("search.language_model", config.language_model, "language", translator), translator.target
-    size = loaded.tokenizer.size
-    if size != target.size or loaded.tokenizer.pieces(range(size)) != target.pieces(range(size)):
+    if not _have_same_pieces(loaded.tokenizer, target):
         raise UserError(
             f"{config.language_model} has another vocabulary than the translator's target; train it with the same "
             "tokenizer"

@@ -31,27 +31,27 @@ def stream(translator: Translator, sentence: str, request: Request) -> Iterator[
     sources, decode = translator.read([sentence]), translator.target.decode
     if not sources.ids[0]:
         return
-    found: SimpleQueue[list[int] | BaseException | None] = SimpleQueue()
+    prefixes: SimpleQueue[list[int] | BaseException | None] = SimpleQueue()
     stopped = threading.Event()
-    was = request.cancelled
+    is_cancelled = request.cancelled
 
     def cancelled() -> bool:
-        return stopped.is_set() or (was is not None and was())
+        return stopped.is_set() or (is_cancelled is not None and is_cancelled())
 
     def work() -> None:
         try:
-            watched = replace(request, observe=CertainPrefix(found.put), cancelled=cancelled)
+            watched = replace(request, observe=CertainPrefix(prefixes.put), cancelled=cancelled)
             best = search(watched, sources, [0], 1)[0][0]
-            found.put(best.tokens)
+            prefixes.put(best.tokens)
         except BaseException as problem:  # it is raised again where the stream is read
-            found.put(problem)
-        found.put(None)
+            prefixes.put(problem)
+        prefixes.put(None)
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     shown, text = "", ""
     try:
-        while (part := found.get()) is not None:
+        while (part := prefixes.get()) is not None:
             if isinstance(part, BaseException):
                 raise part
             text, settled = decode(part), decode(part[:-1])  # the spacing of the last token may depend on the next

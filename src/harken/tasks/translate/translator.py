@@ -33,8 +33,7 @@ from harken.tasks.translate.known_form import known_forms
 from harken.tasks.translate.lines import Available, LongLines, Report, translate_lines
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.scoring import ScoredPair, score_pairs
-from harken.tasks.translate.searching import Request, alternatives
-from harken.tasks.translate.searching import search as search_batch
+from harken.tasks.translate.searching import Request, alternatives, translate_batch
 from harken.tasks.translate.shortlist import ShortlistTable, shortlist_of
 from harken.tasks.translate.sources import Sources, encode_pairs
 from harken.tasks.translate.streaming import stream
@@ -107,25 +106,23 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
     ) -> list[list[Translation]]:
         """The `count` best translations of each text, best first; further options are those of `request`."""
         texts = require_texts(texts)
-        kept = [self.shorten(text) for text in texts]
-        if cut := sum(len(short) < len(text) for short, text in zip(kept, texts, strict=True)):
+        shortened = [self.shorten(text) for text in texts]
+        if cut := sum(len(short) < len(text) for short, text in zip(shortened, texts, strict=True)):
             warnings.warn(f"{cut} texts are too long for the model; their beginning alone is translated", stacklevel=2)
-        sources = self.read(kept)
+        sources = self.read(shortened)
         request = self.request(count, beam=beam, length_penalty=length_penalty, **options)
 
         def run(numbers: Sequence[int]) -> list[list[Translation]]:
-            found = search_batch(request, sources, numbers, count)
-            rows = [(number, one) for number, best in zip(numbers, found, strict=True) for one in best]
-            described = iter(describe(self, sources, rows, attention, layers))
-            return [[next(described) for _ in best] for best in found]
+            rows = translate_batch(request, sources, numbers, count, attention, layers)
+            return [[translation for translation, _ in row] for row in rows]
 
         results = [[Translation(text, "", 0.0, np.zeros((0, len(text.split()))))] for text in sources.texts]
         ids = sources.ids
         filled = [number for number, row in enumerate(ids) if row]
         order, size = sorted(filled, key=lambda number: len(ids[number])), request.config.batch_sentences
         with self.threads.used(measure=len(order) >= size):
-            found = self.map((order[start : start + size] for start in range(0, len(order), size)), run, progress)
-        for number, best in zip(filled, found, strict=True):
+            translated = self.map((order[start : start + size] for start in range(0, len(order), size)), run, progress)
+        for number, best in zip(filled, translated, strict=True):
             results[number] = best
         return results
 
@@ -214,8 +211,8 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         if not sources.ids[0]:
             return []
         with torch.no_grad(), self.threads.used(measure=False):
-            found = alternatives(request, sources, self.target.encode(prefix), count)
-            return describe(self, sources, [(0, one) for one in found], True, False)
+            hypotheses = alternatives(request, sources, self.target.encode(prefix), count)
+            return describe(self, sources, [(0, hypothesis) for hypothesis in hypotheses], True, False)
 
     def stream(self, text: str, **options: Any) -> Iterator[str]:
         """The translation of a text in parts, each as soon as no later step can change it; options as `request`."""
@@ -244,10 +241,10 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         limit = self.limit
         if len(text) < limit or self.recipe.data.source_heads:
             return text
-        kept = text[: LONGEST * PIECE]
-        while (pieces := len(self.source.encode_all([kept])[0])) > limit:
-            kept = kept[: min(len(kept) - 1, len(kept) * limit // pieces)]
-        return text if len(kept) == len(text) else kept.rpartition(" ")[0] or kept
+        short = text[: LONGEST * PIECE]
+        while (pieces := len(self.source.encode_all([short])[0])) > limit:
+            short = short[: min(len(short) - 1, len(short) * limit // pieces)]
+        return text if len(short) == len(text) else short.rpartition(" ")[0] or short
 
     def read(self, texts: Sequence[str], numbers: Sequence[int] | None = None) -> Sources:
         """Sentences as the model takes them; errors name their `numbers` in a file, from 0.
@@ -263,11 +260,11 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
 
     def align_all(self, sources: Sequence[str], targets: Sequence[str], layers: bool = False) -> list[Translation]:
         """`align` for many pairs in one batch."""
-        read, wanted = self.read(sources), [form.ids for form in known_forms(targets, self.target)]
-        if not all(read.ids) or not all(wanted):
+        read, target_ids = self.read(sources), [form.ids for form in known_forms(targets, self.target)]
+        if not all(read.ids) or not all(target_ids):
             raise UserError("both the sentence and its translation need at least one word")
-        with self.threads.used(measure=len(wanted) >= self.recipe.search.batch_sentences):
-            rows = list(enumerate(forced(self, read, wanted)))
+        with self.threads.used(measure=len(target_ids) >= self.recipe.search.batch_sentences):
+            rows = list(enumerate(forced(self, read, target_ids)))
             return describe(self, read, rows, True, layers, texts_out=targets)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[ScoredPair]:
@@ -291,9 +288,9 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         started = time.perf_counter()
         pairs = as_pairs(sources, references)
         lines = [write_heads(pair.source, pair.heads) for pair in pairs]
-        found = self.translate(lines, beam=beam, attention=False, progress=progress, **search)
+        translations = self.translate(lines, beam=beam, attention=False, progress=progress, **search)
         seconds = time.perf_counter() - started
-        return evaluate(self, pairs, found, seconds)
+        return evaluate(self, pairs, translations, seconds)
 
     def batch(self, pairs: Sequence[Pair | tuple[str, str]]) -> ParallelBatch:
         """Sentences and their translations as the network reads them in training.
