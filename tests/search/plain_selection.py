@@ -48,10 +48,10 @@ def select_beam(search: Any, values: Tensor, ids: Tensor) -> Tensor:
     few = slice(0, beam)  # an EOS that ranks below the beam would not have survived either
     closed = offers[:, few].masked_fill(~ended[:, few] | search.done[:, None], NEG_INF)
     new = torch.stack((closed / divisor, closed, logs[:, few]))
-    both, nodes = torch.cat((search.kept, new), 2), torch.cat((search.kept_nodes, before[:, few]), 1)
+    both, nodes = torch.cat((search.finished, new), 2), torch.cat((search.finished_nodes, before[:, few]), 1)
     best = ranked(both[0])[1][:, few]
-    search.kept.copy_(both.gather(2, best.expand(3, -1, -1)))
-    search.kept_nodes.copy_(nodes.gather(1, best))
+    search.finished.copy_(both.gather(2, best.expand(3, -1, -1)))
+    search.finished_nodes.copy_(nodes.gather(1, best))
     search.count.add_((closed > NEG_INF).sum(1))
 
     left = torch.sort(ended.to(torch.uint8), dim=1, stable=True).indices[:, few]  # first those without EOS
@@ -72,11 +72,11 @@ def _finish(search: Any, length: Tensor, divisor: Tensor) -> None:
     """Which rows are done, and the live hypotheses of those that are cut off."""
     bound = search.scores[:, 0] / search.divisors.gather(0, search.limit)
     done = (search.limit <= length) | (search.count >= search.max_finished) | search.done
-    done |= search.kept[0].index_select(1, search.worst_kept)[:, 0] >= bound
-    cut = done & ~search.done & (search.kept[0, :, 0] == NEG_INF)
+    done |= search.finished[0].index_select(1, search.worst_kept)[:, 0] >= bound
+    cut = done & ~search.done & (search.finished[0, :, 0] == NEG_INF)
     live = torch.stack((search.scores / divisor, search.scores, torch.zeros_like(search.scores)))
-    search.kept.copy_(torch.where(cut[:, None], live, search.kept))
-    search.kept_nodes.copy_(torch.where(cut[:, None], search.nodes, search.kept_nodes))
+    search.finished.copy_(torch.where(cut[:, None], live, search.finished))
+    search.finished_nodes.copy_(torch.where(cut[:, None], search.nodes, search.finished_nodes))
     search.cut.logical_or_(cut)
     search.done.copy_(done)
 

@@ -1,4 +1,4 @@
-"""Compiled functions kept on disk for the next process, by their sources and by the CPU.
+"""Compiled functions cached on disk for the next process, by their sources and by the CPU.
 
 numba keys its cache by the called function's own file, the argument types, and the CPU's name and features
 (`magic_tuple`), but not by the functions it calls. Here the digest of all sources of its folder is part of the key.
@@ -59,15 +59,15 @@ class _PackageCache(FunctionCache):
         return (*super()._index_key(signature, codegen), self._digest)
 
 
-def kept(function: Callable[..., Any], flags: Any = numba_math.FLAGS) -> Any:
-    """numba's `njit` with these flags, kept on disk wherever a folder for it can be written."""
+def cached_njit(function: Callable[..., Any], flags: Any = numba_math.FLAGS) -> Any:
+    """numba's `njit` with these flags, cached on disk wherever a folder for it can be written."""
     dispatcher = numba.njit(**flags)(function)
     with suppress(RuntimeError):  # numba found no folder it may write
         dispatcher._cache = _PackageCache(function)
     return dispatcher
 
 
-def is_kept(dispatcher: Any, arguments: tuple[Any, ...]) -> bool:
+def is_cached(dispatcher: Any, arguments: tuple[Any, ...]) -> bool:
     """Whether a call with these arguments would find its code in this process or on disk."""
     signature = tuple(numba.typeof(argument) for argument in arguments)
     if signature in dispatcher.overloads:

@@ -22,7 +22,7 @@ import numpy as np
 from numba.extending import intrinsic
 from torch import Tensor
 
-from harken.kernels.caching import kept
+from harken.kernels.caching import cached_njit
 
 MULTIPLIER = np.uint32(2654435761)  # of Knuth's multiplicative hashing
 FACTOR = np.uint64(0x9E3779B97F4A7C15)  # between storages: 2^64 divided by the golden ratio
@@ -47,7 +47,7 @@ def _typed_pointer(typing_context: Any, address: Any) -> Any:
 _pointer: Any = intrinsic(_typed_pointer)
 
 
-@kept
+@cached_njit
 def digest(storages: Any) -> Any:
     """Of the contents of storages, given by `extents`."""
     total = np.uint64(0)

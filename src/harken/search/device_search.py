@@ -5,7 +5,7 @@ hypotheses and which rows are done are tensors. The results are those of `harken
 `harken.search.beam`. Rows that are done are computed, and nothing of them is kept.
 
     tables        token, parent and log-probability of every live hypothesis at every step, read once at the end
-    kept          the best finished hypotheses of each row, best first
+    finished      the best finished hypotheses of each row, best first
     divisors      length ** penalty for every length, so that one captured step serves all length penalties
 """
 
@@ -78,8 +78,8 @@ class DeviceSearch:
             self.max_finished = torch.zeros(1, **whole)  # type: ignore[call-overload]  # finished ones that end a row
             self.worst_kept = torch.zeros(1, **whole)  # type: ignore[call-overload]  # nbest - 1, the slot that a row has to fill
             self.divisors = torch.ones(length + 2, device=device)
-            self.kept = torch.full((3, rows, beam), NEG_INF, device=device)  # ranks, scores, log p(EOS)
-            self.kept_nodes = torch.full((rows, beam), ROOT, **whole)  # type: ignore[call-overload]
+            self.finished = torch.full((3, rows, beam), NEG_INF, device=device)  # ranks, scores, log p(EOS)
+            self.finished_nodes = torch.full((rows, beam), ROOT, **whole)  # type: ignore[call-overload]
             self.cut = torch.zeros_like(self.done)  # rows without a finished hypothesis: cut off at the limit
 
     def reset(self, limits: Tensor, nbest: int, penalty: float, stop_at_count: bool) -> None:
@@ -98,7 +98,7 @@ class DeviceSearch:
         self.worst_kept.fill_(nbest - 1)
         powers = [float(length) ** penalty for length in range(self.capacity + 2)]
         self.divisors.copy_(torch.tensor(powers, dtype=torch.float32))
-        self.kept.fill_(NEG_INF)
+        self.finished.fill_(NEG_INF)
         self.cut.zero_()
 
     def run(self, decoder: StaticDecoder, selection: Selection) -> None:
@@ -123,8 +123,8 @@ class DeviceSearch:
             return hypotheses_of(tokens, logs, logs.sum(1, dtype=np.float64), None, rows, Ranking(penalty))
         table = self.table[:steps].cpu()
         prefixes = Prefixes(table[:, 1].flatten(), table[:, 0].flatten(), self.logs[:steps].cpu().flatten())
-        ranks, scores, ends = self.kept[:, :rows, :nbest].cpu()
+        ranks, scores, ends = self.finished[:, :rows, :nbest].cpu()
         finished = self.cut[:rows, None].logical_not().expand(-1, nbest).cpu()
-        nodes = self.kept_nodes[:rows, :nbest].cpu()
+        nodes = self.finished_nodes[:rows, :nbest].cpu()
         best = BestHypotheses(ranks, scores, ends, torch.zeros_like(ranks), nodes, finished)
         return prefixes.hypotheses([(torch.arange(rows), best)], rows)

@@ -26,7 +26,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from harken.kernels.caching import kept
+from harken.kernels.caching import cached_njit
 from harken.kernels.numba_math import sigmoid
 
 # Sums may be reordered, or no loop would be vectorised; NaN and infinity keep their meaning.
@@ -36,7 +36,7 @@ SMALL = 1e-250  # a sigmoid in float32 is at least 1e-38: the product stays abov
 
 def compiled(function: Any) -> Any:
     """Kept on disk for the next process (`harken.kernels.caching`)."""
-    return kept(function, FLAGS)
+    return cached_njit(function, FLAGS)
 
 
 def inlined(function: Any) -> Any:

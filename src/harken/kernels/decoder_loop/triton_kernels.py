@@ -48,26 +48,26 @@ def attention_kernel(
 ) -> None:
     """e_s = score(q, k_s), c = sum_s softmax(e)_s h_s for one row: query (B, A), keys (B, S, A), memory (B, S, M)."""
     batch = tl.program_id(0).to(tl.int64)
-    place, wide = tl.arange(0, DEPTH), tl.arange(0, WIDTH)
-    wanted = tl.load(query + batch * depth + place, place < depth, other=0.0).to(tl.float32)
-    amount = wanted
+    feature, wide = tl.arange(0, DEPTH), tl.arange(0, WIDTH)
+    query_values = tl.load(query + batch * depth + feature, feature < depth, other=0.0).to(tl.float32)
+    amount = query_values
     if ADDITIVE:
-        amount = tl.load(vector + place, place < depth, other=0.0).to(tl.float32)
+        amount = tl.load(vector + feature, feature < depth, other=0.0).to(tl.float32)
     peak = tl.full((1,), float("-inf"), tl.float32)
     total = tl.zeros((1,), tl.float32)
     mixed = tl.zeros((WIDTH,), tl.float32)
     for start in range(0, sources, ROWS):
         row = start + tl.arange(0, ROWS)
-        inside = (row < sources)[:, None] & (place < depth)[None, :]
-        key = tl.load(keys + (batch * sources + row[:, None]) * depth + place[None, :], inside, other=0.0)
+        inside = (row < sources)[:, None] & (feature < depth)[None, :]
+        key = tl.load(keys + (batch * sources + row[:, None]) * depth + feature[None, :], inside, other=0.0)
         fit = key.to(tl.float32)
         if ADDITIVE:
-            fit = tanh(fit + wanted[None, :])
+            fit = tanh(fit + query_values[None, :])
         score = tl.sum(fit * amount[None, :], 1)
-        seen = row < sources
+        valid = row < sources
         if MASKED:
-            seen = seen & (tl.load(mask + batch * sources + row, seen, other=0) != 0)
-        score = tl.where(seen, score, float("-inf"))
+            valid = valid & (tl.load(mask + batch * sources + row, valid, other=0) != 0)
+        score = tl.where(valid, score, float("-inf"))
         tl.store(scores + batch * sources + row, score, row < sources)
         higher = tl.maximum(peak, tl.max(score, 0))
         level = tl.where(higher == float("-inf"), 0.0, higher)
@@ -105,14 +105,14 @@ def attention_backward_kernel(
 ) -> None:
     """From dc (B, M): de (B, S) and dq (B, A); gradients of keys and memory are computed for all steps at once."""
     batch = tl.program_id(0).to(tl.int64)
-    place, wide = tl.arange(0, DEPTH), tl.arange(0, WIDTH)
+    feature, wide = tl.arange(0, DEPTH), tl.arange(0, WIDTH)
     gradient = tl.load(grad_context + batch * width + wide, wide < width, other=0.0).to(tl.float32)
     inner = tl.sum(gradient * tl.load(context + batch * width + wide, wide < width, other=0.0).to(tl.float32), 0)
     level = tl.load(log_sum + batch)
-    wanted = tl.load(query + batch * depth + place, place < depth, other=0.0).to(tl.float32)
-    amount = wanted
+    query_values = tl.load(query + batch * depth + feature, feature < depth, other=0.0).to(tl.float32)
+    amount = query_values
     if ADDITIVE:
-        amount = tl.load(vector + place, place < depth, other=0.0).to(tl.float32)
+        amount = tl.load(vector + feature, feature < depth, other=0.0).to(tl.float32)
     total = tl.zeros((DEPTH,), tl.float32)
     for start in range(0, sources, ROWS):
         row = start + tl.arange(0, ROWS)
@@ -122,16 +122,16 @@ def attention_backward_kernel(
         score = tl.load(scores + batch * sources + row, row < sources, other=float("-inf"))
         from_score = tl.exp(score - level) * (from_weight - inner)
         tl.store(grad_scores + batch * sources + row, from_score, row < sources)
-        inside = (row < sources)[:, None] & (place < depth)[None, :]
-        key = tl.load(keys + (batch * sources + row[:, None]) * depth + place[None, :], inside, other=0.0)
+        inside = (row < sources)[:, None] & (feature < depth)[None, :]
+        key = tl.load(keys + (batch * sources + row[:, None]) * depth + feature[None, :], inside, other=0.0)
         derivative = key.to(tl.float32)
         if ADDITIVE:
-            share = reciprocal(1.0 + tl.exp(2.0 * (derivative + wanted[None, :])))
+            share = reciprocal(1.0 + tl.exp(2.0 * (derivative + query_values[None, :])))
             derivative = 4.0 * (share - share * share)
         total += tl.sum(from_score[:, None] * derivative, 0)
     if ADDITIVE:
         total = total * amount
-    tl.store(grad_query + batch * depth + place, total.to(grad_query.dtype.element_ty), place < depth)
+    tl.store(grad_query + batch * depth + feature, total.to(grad_query.dtype.element_ty), feature < depth)
 
 
 @jit

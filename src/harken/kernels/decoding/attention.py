@@ -61,11 +61,11 @@ def mix(places: Any, first: Any, count: Any, line: Any, inverse: Any, width: Any
     for lane in range(0, whole - whole % (4 * LANES), 4 * LANES):
         a, b, c, d = splat(np.float32(0)), splat(np.float32(0)), splat(np.float32(0)), splat(np.float32(0))
         for k in range(count):
-            place, weight = places[k] + first + 4 * lane, splat(line[k])
-            a = multiply_add(weight, load(place), a)
-            b = multiply_add(weight, load(place + 4 * LANES), b)
-            c = multiply_add(weight, load(place + 8 * LANES), c)
-            d = multiply_add(weight, load(place + 12 * LANES), d)
+            address, weight = places[k] + first + 4 * lane, splat(line[k])
+            a = multiply_add(weight, load(address), a)
+            b = multiply_add(weight, load(address + 4 * LANES), b)
+            c = multiply_add(weight, load(address + 8 * LANES), c)
+            d = multiply_add(weight, load(address + 12 * LANES), d)
         here, weight, zero = out + 4 * lane, splat(inverse), splat(np.float32(0))
         store(here, multiply_add(a, weight, zero))
         store(here + 4 * LANES, multiply_add(b, weight, zero))

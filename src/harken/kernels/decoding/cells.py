@@ -142,11 +142,11 @@ def _additive(query: Any, key: Any, energy: Any) -> Any:
 
 
 @numba.njit(**SUMS)
-def _additive_with_coverage(query: Any, key: Any, energy: Any, coverage: Any, seen: Any) -> Any:
+def _additive_with_coverage(query: Any, key: Any, energy: Any, coverage: Any, covered: Any) -> Any:
     """v^T tanh(q + k + w c), c the sum of earlier weights."""
     total = ZERO
     for k in range(len(energy)):
-        total += energy[k] * tanh(query[k] + key[k] + coverage[k] * seen)
+        total += energy[k] * tanh(query[k] + key[k] + coverage[k] * covered)
     return total
 
 
@@ -168,8 +168,8 @@ def _attend(
             key = s.memory[first + token]
             s.places[token] = s.memory.ctypes.data + 4 * (first + token) * s.memory.shape[1]
             if covers:
-                seen = s.sums[last, s.parents[row], token]
-                s.weights[token] = _additive_with_coverage(s.wide[row], key, cells.energy, cells.coverage, seen)
+                covered = s.sums[last, s.parents[row], token]
+                s.weights[token] = _additive_with_coverage(s.wide[row], key, cells.energy, cells.coverage, covered)
             elif cells.score == ADDITIVE:
                 s.weights[token] = _additive(s.wide[row], key, cells.energy)
             else:
@@ -302,9 +302,9 @@ def recurrent_step(
         _advance(packed, cells, s, b, layer, whole, rows, last)
         hidden = s.states[now, layer, 0]
         for row in range(rows):
-            out, made = s.below[row], hidden[row]
+            out, new_hidden = s.below[row], hidden[row]
             for k in range(width):
-                out[k] = made[k] + (out[k] if layer >= cells.residual_from else ZERO)
+                out[k] = new_hidden[k] + (out[k] if layer >= cells.residual_from else ZERO)
         size = np.int64(width)
     if cells.score != NONE:
         if not cells.before:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.kernels.caching import is_kept, kept
+from harken.kernels.caching import cached_njit, is_cached
 from harken.kernels.decoding.cells import CELLS, PRODUCTS, SCORES, Cells, Source, new_state, recurrent_step
 from harken.kernels.decoding.description import Cell, Connections, Linear, Recurrent, SpecialTokens
 from harken.kernels.decoding.products import INPUTS, STRIDE, round_up
@@ -20,7 +20,7 @@ from harken.kernels.decoding.weights import OutputLayer, cache_line_array, pack
 _search = make_search(recurrent_step)
 
 
-@kept
+@cached_njit
 def decode_recurrent(
     packed: Any, cells: Any, table: Any, source: Any, starts: Any, limits: Any, minimums: Any, rules: Any, stop: Any,
     result: Any, last: Any, allowed: Any,
@@ -150,7 +150,7 @@ def _tiny_call() -> tuple[Any, ...]:
 
 def is_compiled() -> bool:
     """Whether the compiled function is in this process or on disk for this CPU."""
-    return is_kept(decode_recurrent, _tiny_call())
+    return is_cached(decode_recurrent, _tiny_call())
 
 
 def compile_ahead() -> None:

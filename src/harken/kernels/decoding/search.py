@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from harken.kernels.caching import kept
+from harken.kernels.caching import cached_njit
 from harken.kernels.decoding.description import SpecialTokens
 from harken.kernels.decoding.products import COLUMNS, FLAGS
 from harken.kernels.decoding.stack import decoder_step, embed, new_buffers, project_memory
@@ -188,27 +188,32 @@ def _advance_beam(
     totals, chosen = np.empty(2 * beam, np.float32), np.empty((beam, 2), np.int64)
     survivors, gained = np.empty(beam, np.float32), np.empty(beam, np.float32)
     for first in range(0, rows, live):
-        source, kept = now.sources[first], 0
+        source, filled = now.sources[first], 0
         count = _candidates(now.scores, logs, first, live, heads, picks, totals)
         for pick in range(count):
-            row, place, score = picks[pick, 0], picks[pick, 1], totals[pick]
-            token, log = ids[row, place], logs[row, place]
+            row, choice, score = picks[pick, 0], picks[pick, 1], totals[pick]
+            token, log = ids[row, choice], logs[row, choice]
             if token == rules.special.eos:
                 if pick < beam and score > WORST:  # below the beam it would not have survived either
                     _insert(result, source, score, norm, read, now.ancestors[row], time, log)
                     ended[source] += 1
-            elif kept < beam:
-                chosen[kept, 0], chosen[kept, 1], survivors[kept], gained[kept] = row, token, score, log
-                kept += 1
-        while kept < beam:  # a vocabulary with fewer tokens than the beam
-            chosen[kept, 0], chosen[kept, 1], survivors[kept], gained[kept] = first, rules.special.pad, WORST, WORST
-            kept += 1
+            elif filled < beam:
+                chosen[filled, 0], chosen[filled, 1], survivors[filled], gained[filled] = row, token, score, log
+                filled += 1
+        while filled < beam:  # a vocabulary with fewer tokens than the beam
+            chosen[filled, 0], chosen[filled, 1], survivors[filled], gained[filled] = (
+                first,
+                rules.special.pad,
+                WORST,
+                WORST,
+            )
+            filled += 1
         reachable = survivors[0] / _divisor(rules, limits[source])
         done = limits[source] <= time + 1 or result.normalised[source, rules.nbest - 1] >= reachable
         if not done and ended[source] < rules.max_finished:
-            for place in range(beam):
-                row, token = chosen[place, 0], chosen[place, 1]
-                _survive(now, then, read, row, left + place, time, source, token, survivors[place], gained[place])
+            for slot in range(beam):
+                row, token = chosen[slot, 0], chosen[slot, 1]
+                _survive(now, then, read, row, left + slot, time, source, token, survivors[slot], gained[slot])
             left += beam
         elif result.lengths[source, 0] < 0:  # nothing has finished
             for slot in range(rules.nbest):
@@ -295,7 +300,7 @@ def _transformer_step(
 _search = make_search(_transformer_step)
 
 
-@kept
+@cached_njit
 def decode(
     packed: Any, blocks: Any, table: Any, memory: Any, starts: Any, limits: Any, minimums: Any, rules: Any, inner: Any,
     workspace: Any, stop: Any, result: Any, last: Any, allowed: Any,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from harken.kernels.caching import kept
+from harken.kernels.caching import cached_njit
 from harken.kernels.decoding.attention import attend_all, attend_past, attend_source, rotate
 from harken.kernels.decoding.products import (
     FLAGS,
@@ -123,7 +123,7 @@ def _feed_forward(packed: Any, blocks: Any, product: Any, norm: Any, b: Any, row
     _return(packed, blocks, product + CONTRACT, norm + FEEDFORWARD_NORM, b, rows, b.wide)
 
 
-@kept
+@cached_njit
 def encode(packed: Any, blocks: Any, table: Any, tokens: Any, starts: Any, inner: Any) -> Any:
     """Tokens of all sources one after the other, source b from starts[b] -> memory (tokens, whole panels)."""
     rows, longest = tokens.shape[0], 0

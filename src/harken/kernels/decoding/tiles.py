@@ -153,26 +153,26 @@ def _loop(builder: Any, rows: int, steps: Any, x: Any, stride: Any, weight: Any,
     end = builder.add(weight, builder.mul(steps, ir.Constant(I64, group_bytes)))
     builder.branch(body)
     builder.position_at_end(body)
-    offset, place = builder.phi(I64), builder.phi(I64)
+    offset, pointer = builder.phi(I64), builder.phi(I64)
     sums = [builder.phi(total) for _ in range(rows * VECTORS)]
     offset.add_incoming(ir.Constant(I64, 0), before)
-    place.add_incoming(weight, before)
+    pointer.add_incoming(weight, before)
     for part in sums:
         part.add_incoming(ir.Constant(total, [0] * LANES if quantised else [0.0] * LANES), before)
     current: list[Any] = list(sums)
     for step in range(unroll):
-        address = _at(builder, place, step * group_bytes)
+        address = _at(builder, pointer, step * group_bytes)
         weights = _weights_of_bytes(builder, address) if quantised else _weights_of_floats(builder, address)
         moved = _at(builder, offset, 4 * step)
         values = [_load(builder, builder.add(start, moved), scalar, 4) for start in starts]
         multiply = _multiply_bytes if quantised else _multiply_float
         current = multiply(builder, current, weights, values, rows)
-    next_offset, next_place = _at(builder, offset, 4 * unroll), _at(builder, place, group_bytes * unroll)
+    next_offset, next_pointer = _at(builder, offset, 4 * unroll), _at(builder, pointer, group_bytes * unroll)
     offset.add_incoming(next_offset, builder.block)
-    place.add_incoming(next_place, builder.block)
+    pointer.add_incoming(next_pointer, builder.block)
     for part, new in zip(sums, current, strict=True):
         part.add_incoming(new, builder.block)
-    builder.cbranch(builder.icmp_unsigned("<", next_place, end), body, after)
+    builder.cbranch(builder.icmp_unsigned("<", next_pointer, end), body, after)
     builder.position_at_end(after)
     return current
 
@@ -190,11 +190,11 @@ def _store(builder: Any, sums: list[Any], bias: Any, y: Any, stride: Any, low: A
             start = builder.add(y, builder.mul(stride, ir.Constant(I64, row)))
             for vector in range(VECTORS):
                 value = builder.fadd(sums[row * VECTORS + vector], biases[vector])
-                place = builder.inttoptr(_at(builder, start, vector * size), kind.as_pointer())
+                pointer = builder.inttoptr(_at(builder, start, vector * size), kind.as_pointer())
                 if residual:
-                    value = builder.fadd(value, builder.load(place, align=size))
+                    value = builder.fadd(value, builder.load(pointer, align=size))
                 value = builder.select(builder.fcmp_ordered("<", value, floor), floor, value)  # NaN stays NaN
-                builder.store(value, place, align=size)
+                builder.store(value, pointer, align=size)
         builder.branch(done)
     builder.position_at_end(done)
 
@@ -250,13 +250,13 @@ def _byte_tile(rows: int) -> Any:
             floats, whole, size = ir.VectorType(F32, LANES), ir.VectorType(I32, LANES), 4 * LANES
             scale = [_load(builder, _at(builder, scales, vector * size), floats, size) for vector in range(VECTORS)]
             shift = [_load(builder, _at(builder, sums_of, vector * size), whole, size) for vector in range(VECTORS)]
-            made = []
+            scaled = []
             for row in range(rows):
                 of_row = _splat(builder, _load(builder, _at(builder, row_scales, 4 * row), F32, 4), LANES)
                 for vector in range(VECTORS):
                     exact = builder.sitofp(builder.sub(sums[row * VECTORS + vector], shift[vector]), floats)
-                    made.append(builder.fmul(exact, builder.fmul(of_row, scale[vector])))
-            _store(builder, made, bias, y, y_stride, low, accumulate, rows)
+                    scaled.append(builder.fmul(exact, builder.fmul(of_row, scale[vector])))
+            _store(builder, scaled, bias, y, y_stride, low, accumulate, rows)
             return context.get_dummy_value()
 
         i64 = types.int64

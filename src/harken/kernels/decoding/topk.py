@@ -51,13 +51,13 @@ def _sum_of_exponentials(values: Any, count: Any, largest: Any) -> Any:
 @numba.njit(**FLAGS)
 def _insert(logits: Any, ids: Any, count: Any, logit: Any, token: Any) -> None:
     """Into a list of `count`, best first; after those that are equal."""
-    place = count - 1
-    while place > 0 and logits[place - 1] < logit:
-        logits[place] = logits[place - 1]
-        ids[place] = ids[place - 1]
-        place -= 1
-    logits[place] = logit
-    ids[place] = token
+    slot = count - 1
+    while slot > 0 and logits[slot - 1] < logit:
+        logits[slot] = logits[slot - 1]
+        ids[slot] = ids[slot - 1]
+        slot -= 1
+    logits[slot] = logit
+    ids[slot] = token
 
 
 @numba.njit(**FLAGS)
@@ -115,8 +115,8 @@ def most_probable(
     columns = (packed.products[product, OUTPUTS] + COLUMNS - 1) // COLUMNS * COLUMNS
     largest, total = np.full(rows, -np.inf, np.float32), np.zeros(rows, np.float32)
     for row in range(rows):
-        for place in range(count):
-            logs[row, place], ids[row, place] = np.float32(-np.inf), special.pad
+        for slot in range(count):
+            logs[row, slot], ids[row, slot] = np.float32(-np.inf), special.pad
     maxima = np.empty(chunk.shape[1] // COLUMNS, np.float32)
     for first in range(0, columns, chunk.shape[1]):
         last = min(columns, first + chunk.shape[1])
@@ -140,10 +140,10 @@ def most_probable(
         if not total[row] < np.float32(np.inf) or not abs(largest[row]) < np.float32(np.inf):
             finite = False
         normaliser = largest[row] + np.float32(math.log(total[row]))
-        for place in range(count):
-            logs[row, place] = min(logs[row, place] - normaliser, np.float32(0))
+        for slot in range(count):
+            logs[row, slot] = min(logs[row, slot] - normaliser, np.float32(0))
     if allowed is not None and allowed.tokens.shape[0] > 0:
         for row in range(rows):
-            for place in range(count):
-                ids[row, place] = allowed.tokens[ids[row, place]]
+            for slot in range(count):
+                ids[row, slot] = allowed.tokens[ids[row, slot]]
     return finite

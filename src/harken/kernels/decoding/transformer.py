@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.kernels.caching import is_kept
+from harken.kernels.caching import is_cached
 from harken.kernels.decoding.description import (
     SSRU,
     CrossAttention,
@@ -41,14 +41,14 @@ class _Side:
     packed: Any
     table: Any  # (V, D) embeddings
     inner: int  # columns of the widest layer
-    made: tuple[int, Any] = (-1, None)  # the longest sequence so far, and its `Blocks`
+    longest: tuple[int, Any] = (-1, None)  # the longest sequence so far, and its `Blocks`
 
     def for_length(self, length: int) -> Any:
         """`Blocks` with positions for sequences of this length."""
-        longest, blocks = self.made  # read at once: several threads may be here
+        longest, blocks = self.longest  # read at once: several threads may be here
         if length > longest:
             blocks = self._blocks(length)
-            self.made = length, blocks
+            self.longest = length, blocks
         return blocks
 
     def _blocks(self, length: int) -> Any:
@@ -210,7 +210,7 @@ def _tiny_calls() -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 def is_compiled() -> bool:
     """Whether the compiled functions are in this process or on disk for this CPU."""
     encoding, decoding = _tiny_calls()
-    return is_kept(encode, encoding) and is_kept(decode, decoding)
+    return is_cached(encode, encoding) and is_cached(decode, decoding)
 
 
 def compile_ahead() -> None:

@@ -40,8 +40,8 @@ def _operation(result: Any, arguments: tuple[Any, ...], build: Callable[..., Any
     """An intrinsic with these types; `build(builder, *values)` makes its instructions."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        made = build(builder, *values)
-        return context.get_dummy_value() if made is None else made
+        result_value = build(builder, *values)
+        return context.get_dummy_value() if result_value is None else result_value
 
     signature = result(*arguments)
     typed: dict[int, Callable[..., Any]] = {

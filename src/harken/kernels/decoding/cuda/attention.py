@@ -46,18 +46,18 @@ def attend_slots(
     K: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> tl.tensor:
-    """The context (K,) of a query with what it has seen already: the largest score, the sum and the weighted values."""
+    """The context (K,) of a query after what it has attended to: the largest score, the sum, the weighted values."""
     for first in range(0, length, BLOCK):
         time = first + tl.arange(0, BLOCK)
-        seen = time < length
+        valid = time < length
         if ANCESTRY:
-            rows = tl.load(ancestry + row * capacity + time, seen, other=0).to(tl.int64)
+            rows = tl.load(ancestry + row * capacity + time, valid, other=0).to(tl.int64)
         else:
             rows = owner + tl.zeros((BLOCK,), tl.int64)
-        place = (((rows * heads + head) * capacity + time) * K)[:, None] + feature[None, :]
-        key = tl.load(keys + place, seen[:, None], other=0.0).to(tl.float32)
-        contents = tl.load(values + place, seen[:, None], other=0.0).to(tl.float32)
-        score = tl.where(seen, tl.sum(key * query[None, :], 1), float("-inf"))
+        offset = (((rows * heads + head) * capacity + time) * K)[:, None] + feature[None, :]
+        key = tl.load(keys + offset, valid[:, None], other=0.0).to(tl.float32)
+        contents = tl.load(values + offset, valid[:, None], other=0.0).to(tl.float32)
+        score = tl.where(valid, tl.sum(key * query[None, :], 1), float("-inf"))
         higher = tl.maximum(peak, tl.max(score, 0))
         share, shrink = tl.exp(score - higher), tl.exp(peak - higher)
         total = total * shrink + tl.sum(share, 0)
@@ -146,10 +146,10 @@ def cross_attention(queries: Tensor, keys: Tensor, values: Tensor, lengths: Tens
     (rows, width), (sources, heads, capacity, size) = queries.shape, keys.shape
     beam = rows // sources
     if not is_fused(queries):
-        seen = torch.arange(capacity, device=keys.device) < lengths[:, None]
-        asked = queries.view(sources, beam, heads, size).transpose(1, 2).float()
-        found = _attend(asked, keys.float(), values.float(), seen[:, None, None], scale)  # (B, N, beam, K)
-        return found.transpose(1, 2).reshape(rows, width).to(queries.dtype)
+        valid = torch.arange(capacity, device=keys.device) < lengths[:, None]
+        per_head = queries.view(sources, beam, heads, size).transpose(1, 2).float()
+        contexts = _attend(per_head, keys.float(), values.float(), valid[:, None, None], scale)  # (B, N, beam, K)
+        return contexts.transpose(1, 2).reshape(rows, width).to(queries.dtype)
     context = torch.empty_like(queries)
     attention_kernel[(rows, heads)](
         queries, keys, values, lengths, lengths, context, width, width, heads, capacity, beam, scale,
@@ -169,14 +169,14 @@ def attend_reference(
     time = torch.arange(capacity, device=keys.device)
     if ancestry is not None:
         own = torch.arange(rows, device=keys.device)[:, None]
-        found = torch.where(time == position, own, ancestry)  # (R, T)
-        keys, values = (part.transpose(1, 2)[found, time].transpose(1, 2) for part in (keys, values))
-    seen = (time <= position)[None, None, None]
-    return _attend(query.float(), keys.float(), values.float(), seen, scale).reshape(rows, -1).to(qkv.dtype)
+        owners = torch.where(time == position, own, ancestry)  # (R, T)
+        keys, values = (part.transpose(1, 2)[owners, time].transpose(1, 2) for part in (keys, values))
+    valid = (time <= position)[None, None, None]
+    return _attend(query.float(), keys.float(), values.float(), valid, scale).reshape(rows, -1).to(qkv.dtype)
 
 
-def _attend(query: Tensor, keys: Tensor, values: Tensor, seen: Tensor, scale: float) -> Tensor:
-    scores = (query @ keys.transpose(2, 3) * scale).masked_fill(~seen, -math.inf)
+def _attend(query: Tensor, keys: Tensor, values: Tensor, valid: Tensor, scale: float) -> Tensor:
+    scores = (query @ keys.transpose(2, 3) * scale).masked_fill(~valid, -math.inf)
     return torch.softmax(scores, -1) @ values
 
 

@@ -47,9 +47,9 @@ def part_kernel(
     values = tl.load(start + token, token < vocabulary, other=lowest).to(tl.float32)
     peak = tl.max(tl.max(values, 1), 0)
     level = tl.where(peak == lowest, 0.0, peak)
-    place = row * parts + part
-    tl.store(sums + 2 * place, level)
-    tl.store(sums + 2 * place + 1, tl.sum(tl.sum(tl.exp(values - level), 1), 0))
+    offset = row * parts + part
+    tl.store(sums + 2 * offset, level)
+    tl.store(sums + 2 * offset + 1, tl.sum(tl.sum(tl.exp(values - level), 1), 0))
     highest = tl.max(tl.where((token == FIRST) | (token == SECOND), lowest, values), 1)  # of each group
     last, last_id = tl.full((GROUP,), float("inf"), tl.float32), tl.full((GROUP,), -1, tl.int32)
     for index in tl.static_range(COUNT):
@@ -59,8 +59,8 @@ def part_kernel(
         again = tl.where((here == FIRST) | (here == SECOND), lowest, again)
         is_taken = (again == last) & (here <= last_id)  # of equals the lower ids were chosen first
         chosen = tl.min(tl.where((again == top) & (is_taken == 0), here, vocabulary - 1), 0)
-        tl.store(best + place * COUNT + index, top)
-        tl.store(ids + place * COUNT + index, chosen)
+        tl.store(best + offset * COUNT + index, top)
+        tl.store(ids + offset * COUNT + index, chosen)
         left = (again < top) | ((again == top) & (here > chosen))
         highest = tl.where(groups == group, tl.max(tl.where(left, again, lowest), 0), highest)
         last, last_id = top, chosen

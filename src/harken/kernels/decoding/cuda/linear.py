@@ -47,8 +47,8 @@ def linear_kernel(
         allow_next()
     column, feature = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, WIDTH)
     inside, real = feature < width, column < outputs
-    place = column.to(tl.int64)[:, None] * width + feature[None, :]
-    tile = tl.load(weight + place, real[:, None] & inside[None, :], other=0.0).to(tl.float32)
+    offset = column.to(tl.int64)[:, None] * width + feature[None, :]
+    tile = tl.load(weight + offset, real[:, None] & inside[None, :], other=0.0).to(tl.float32)
     known = tl.zeros((BLOCK,), tl.float32)
     if BIAS:
         known = tl.load(bias + column, real, other=0.0).to(tl.float32)
@@ -58,12 +58,12 @@ def linear_kernel(
         values = tl.load(inputs + row * width + feature, inside, other=0.0).to(tl.float32)
         if NORM:
             values = normalise(values, gain, shift, feature, width, epsilon)
-        found = tl.sum(tile * values[None, :], 1) + known
+        result = tl.sum(tile * values[None, :], 1) + known
         if RELU:
-            found = tl.maximum(found, 0.0)
+            result = tl.maximum(result, 0.0)
         if ADD:
-            found += tl.load(out + row * outputs + column, real, other=0.0)
-        tl.store(out + row * outputs + column, found.to(out.dtype.element_ty), real)
+            result += tl.load(out + row * outputs + column, real, other=0.0)
+        tl.store(out + row * outputs + column, result.to(out.dtype.element_ty), real)
 
 
 def few_rows_linear(

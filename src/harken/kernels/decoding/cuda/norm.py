@@ -76,14 +76,14 @@ def add_norm_kernel(
         allow_next()
         wait_for_previous()
     row, feature = tl.program_id(0).to(tl.int64), tl.arange(0, WIDTH)
-    inside, place = feature < width, row * width + feature
-    values = tl.load(residual + place, inside, other=0.0)
+    inside, offset = feature < width, row * width + feature
+    values = tl.load(residual + offset, inside, other=0.0)
     if ADD:
-        values += tl.load(change + place, inside, other=0.0).to(tl.float32)
-    found = normalise(values, weight, bias, feature, width, epsilon)
+        values += tl.load(change + offset, inside, other=0.0).to(tl.float32)
+    normed = normalise(values, weight, bias, feature, width, epsilon)
     if ADD:
-        tl.store(residual + place, values if PRE else found, inside)
-    tl.store(out + place, found.to(out.dtype.element_ty), inside)
+        tl.store(residual + offset, values if PRE else normed, inside)
+    tl.store(out + offset, normed.to(out.dtype.element_ty), inside)
 
 
 def embed(tokens: Tensor, table: Tensor, positions: Tensor | None, position: Tensor, residual: Tensor) -> None:
@@ -105,10 +105,10 @@ def add_norm(residual: Tensor, change: Tensor | None, norm: Norm, pre: bool, lik
     if not attention.is_fused(residual):
         if change is not None:
             residual.add_(change)
-        found = F.layer_norm(residual, (width,), norm.weight.float(), norm.bias.float(), norm.epsilon)
+        normed = F.layer_norm(residual, (width,), norm.weight.float(), norm.bias.float(), norm.epsilon)
         if change is not None and not pre:
-            residual.copy_(found)
-        return found.to(like.dtype)
+            residual.copy_(normed)
+        return normed.to(like.dtype)
     out = residual.new_empty(rows, width, dtype=like.dtype)
     add_norm_kernel[(rows,)](
         residual, residual if change is None else change, norm.weight, norm.bias, out, width, norm.epsilon,

@@ -49,8 +49,8 @@ def projected_kernel(
     row, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     feature, column = tl.arange(0, K), tl.arange(0, WIDTH)
     inside, output = column < width, head * K + feature
-    place = weight + output[:, None] * width + column[None, :]
-    of_query = tl.load(place, inside[None, :], other=0.0)
+    offset = weight + output[:, None] * width + column[None, :]
+    of_query = tl.load(offset, inside[None, :], other=0.0)
     query = tl.load(bias + output).to(tl.float32)
     if OVERLAP:
         wait_for_previous()

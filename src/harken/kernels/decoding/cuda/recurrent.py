@@ -75,9 +75,9 @@ def cell_kernel(
     inside, known_state = feature < size, state < width
     start = weight + of_input.to(tl.int64)[:, None] * stride
     tile = tl.load(start + feature[None, :], reads_input[:, None] & inside[None, :], other=0.0).to(tl.float32)
-    seen = reads_hidden[:, None] & known_state[None, :]
+    valid = reads_hidden[:, None] & known_state[None, :]
     at = recurrent + of_hidden.to(tl.int64)[:, None] * width
-    of_state = tl.load(at + state[None, :], seen, other=0.0).to(tl.float32)
+    of_state = tl.load(at + state[None, :], valid, other=0.0).to(tl.float32)
     of_feed = of_state
     if FEEDS:
         fed = reads_input[:, None] & known_state[None, :]
@@ -86,8 +86,8 @@ def cell_kernel(
     known += tl.load(recurrent_bias + of_hidden, reads_hidden, other=0.0).to(tl.float32)
     if OVERLAP:
         wait_for_previous()
-    place, four = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, 4)[:, None]
-    exists = place < width
+    column, four = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, 4)[:, None]
+    exists = column < width
     for row in tl.static_range(ROWS):
         parent = row
         if PARENTS:
@@ -104,14 +104,14 @@ def cell_kernel(
         first_gate, second_gate = tl.sum(tl.where(four == 0, gates, 0.0), 0), tl.sum(tl.where(four == 1, gates, 0.0), 0)
         third_gate, fourth_gate = tl.sum(tl.where(four == 2, gates, 0.0), 0), tl.sum(tl.where(four == 3, gates, 0.0), 0)
         if LSTM:
-            old = tl.load(cells + parent * width + place, exists, other=0.0)
+            old = tl.load(cells + parent * width + column, exists, other=0.0)
             cell, output = lstm_step(first_gate, second_gate, third_gate, fourth_gate, old)
-            tl.store(new_cells + row * width + place, cell, exists)
+            tl.store(new_cells + row * width + column, cell, exists)
         else:
-            old = tl.load(hidden + parent * width + place, exists, other=0.0)
+            old = tl.load(hidden + parent * width + column, exists, other=0.0)
             candidate = tanh(third_gate + sigmoid(first_gate) * fourth_gate)
             output = candidate + sigmoid(second_gate) * (old - candidate)
-        tl.store(new_hidden + row * width + place, output, exists)
+        tl.store(new_hidden + row * width + column, output, exists)
 
 
 @triton.jit
@@ -150,15 +150,15 @@ def source_kernel(
     mixed = tl.zeros((WIDTH,), tl.float32)
     for first in range(0, length, BLOCK):
         word = first + tl.arange(0, BLOCK)
-        seen = word < length
+        valid = word < length
         line = (owner * capacity + word)[:, None]
-        key = tl.load(keys + line * size + feature[None, :], seen[:, None] & inside[None, :], other=0.0).to(tl.float32)
-        values = tl.load(memory + line * width + unit[None, :], seen[:, None] & exists[None, :], other=0.0)
+        key = tl.load(keys + line * size + feature[None, :], valid[:, None] & inside[None, :], other=0.0).to(tl.float32)
+        values = tl.load(memory + line * width + unit[None, :], valid[:, None] & exists[None, :], other=0.0)
         if ADDITIVE:
             score = tl.sum(tanh(key + query[None, :]) * vector[None, :], 1)
         else:
             score = tl.sum(key * query[None, :], 1)
-        score = tl.where(seen, score, float("-inf"))
+        score = tl.where(valid, score, float("-inf"))
         higher = tl.maximum(peak, tl.max(score, 0))
         share, shrink = tl.exp(score - higher), tl.exp(peak - higher)
         total = total * shrink + tl.sum(share, 0)
@@ -185,16 +185,16 @@ def combine_kernel(
     unit, feature = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, WIDTH)
     exists, inside = unit < width, feature < width
     start = weight + unit.to(tl.int64)[:, None] * (2 * width) + feature[None, :]
-    seen = exists[:, None] & inside[None, :]
-    of_context = tl.load(start, seen, other=0.0).to(tl.float32)
-    of_hidden = tl.load(start + width, seen, other=0.0).to(tl.float32)
+    valid = exists[:, None] & inside[None, :]
+    of_context = tl.load(start, valid, other=0.0).to(tl.float32)
+    of_hidden = tl.load(start + width, valid, other=0.0).to(tl.float32)
     if OVERLAP:
         wait_for_previous()
     for row in tl.static_range(ROWS):
         mixed = tl.load(context + row * width + feature, inside, other=0.0)
         state = tl.load(hidden + row * width + feature, inside, other=0.0)
-        found = tl.sum(of_context * mixed[None, :], 1) + tl.sum(of_hidden * state[None, :], 1)
-        tl.store(out + row * width + unit, tanh(found), exists)
+        total_output = tl.sum(of_context * mixed[None, :], 1) + tl.sum(of_hidden * state[None, :], 1)
+        tl.store(out + row * width + unit, tanh(total_output), exists)
 
 
 def is_supported(described: Any, rows: int) -> bool:

@@ -55,8 +55,8 @@ def beam_kernel(
     order: tl.tensor,
     table: tl.tensor,
     logs: tl.tensor,
-    kept: tl.tensor,
-    kept_nodes: tl.tensor,
+    finished: tl.tensor,
+    finished_nodes: tl.tensor,
     count: tl.tensor,
     limit: tl.tensor,
     done: tl.tensor,
@@ -82,18 +82,18 @@ def beam_kernel(
     lowest = float("-inf")
     time = tl.load(length)
     was_done = tl.load(done + source) != 0
-    slot, place = tl.arange(0, SIZE), tl.arange(0, OFFERS)
-    mine, real = source * BEAM + slot, slot < BEAM
-    given = place < BEAM * few
+    slot, offer = tl.arange(0, SIZE), tl.arange(0, OFFERS)
+    own, real = source * BEAM + slot, slot < BEAM
+    given = offer < BEAM * few
     start = source * BEAM * few
-    offers = tl.load(values + start + place, given, other=lowest) + tl.load(
-        scores + source * BEAM + place // few, given, other=lowest
+    offers = tl.load(values + start + offer, given, other=lowest) + tl.load(
+        scores + source * BEAM + offer // few, given, other=lowest
     )
     best, where = tl.full((SIZE,), lowest, tl.float32), tl.zeros((SIZE,), tl.int32)
     for index in tl.static_range(few):
         top, at = tl.max(offers, 0, return_indices=True, return_indices_tie_break_left=True)
         best, where = tl.where(slot == index, top, best), tl.where(slot == index, at, where)
-        offers = tl.where(place == at, lowest, offers)
+        offers = tl.where(offer == at, lowest, offers)
     chosen = tl.load(ids + start + where)
     gained = tl.load(values + start + where)
     parent = where // few
@@ -105,49 +105,49 @@ def beam_kernel(
     plane = rows * BEAM
     shift = tl.where(slot >= BEAM, slot - BEAM, 0)
     is_new = (slot >= BEAM) & (slot < few)
-    ranks = tl.load(kept + mine, real, other=lowest)
+    ranks = tl.load(finished + own, real, other=lowest)
     ranks = tl.where(is_new, tl.gather(closed / divisor, shift, 0), ranks)
-    totals = tl.where(is_new, tl.gather(closed, shift, 0), tl.load(kept + plane + mine, real, other=lowest))
-    ends = tl.where(is_new, tl.gather(gained, shift, 0), tl.load(kept + 2 * plane + mine, real, other=0.0))
-    places = tl.where(is_new, tl.gather(before, shift, 0), tl.load(kept_nodes + mine, real, other=-1))
+    totals = tl.where(is_new, tl.gather(closed, shift, 0), tl.load(finished + plane + own, real, other=lowest))
+    ends = tl.where(is_new, tl.gather(gained, shift, 0), tl.load(finished + 2 * plane + own, real, other=0.0))
+    end_nodes = tl.where(is_new, tl.gather(before, shift, 0), tl.load(finished_nodes + own, real, other=-1))
     sorted_ranks, pick = tl.full((SIZE,), lowest, tl.float32), tl.zeros((SIZE,), tl.int32)
     left = ranks
     for index in tl.static_range(BEAM):
         top, at = tl.max(left, 0, return_indices=True, return_indices_tie_break_left=True)
         sorted_ranks, pick = tl.where(slot == index, top, sorted_ranks), tl.where(slot == index, at, pick)
         left = tl.where(slot == at, lowest, left)
-    finished = tl.load(count + source) + tl.sum((closed > lowest).to(tl.int64), 0)
-    tl.store(count + source, finished)
+    num_finished = tl.load(count + source) + tl.sum((closed > lowest).to(tl.int64), 0)
+    tl.store(count + source, num_finished)
 
     goes_on = (ended == 0) & (slot < few)
     rank = tl.cumsum(goes_on.to(tl.int32), 0) - 1
     match = (rank[None, :] == slot[:, None]) & goes_on[None, :]  # (new, old)
     old = tl.sum(tl.where(match, slot[None, :], 0), 1)
-    found = tl.sum(match.to(tl.int32), 1) > 0
-    live = tl.where(found, tl.gather(best, old, 0), lowest)
-    token = tl.where(found, tl.gather(chosen, old, 0), PAD)
-    parent = tl.where(found, tl.gather(parent, old, 0), 0)
-    node = time * plane + mine
-    tl.store(scores + mine, live, real)
-    tl.store(tokens + mine, token, real)
-    tl.store(order + mine, source * BEAM + parent, real)
-    tl.store(table + time * 2 * plane + mine, token, real)
-    tl.store(table + (time * 2 + 1) * plane + mine, tl.gather(before, old, 0), real)
-    tl.store(logs + time * plane + mine, tl.gather(gained, old, 0), real)
-    tl.store(nodes + mine, node, real)
+    exists = tl.sum(match.to(tl.int32), 1) > 0
+    live = tl.where(exists, tl.gather(best, old, 0), lowest)
+    token = tl.where(exists, tl.gather(chosen, old, 0), PAD)
+    parent = tl.where(exists, tl.gather(parent, old, 0), 0)
+    node = time * plane + own
+    tl.store(scores + own, live, real)
+    tl.store(tokens + own, token, real)
+    tl.store(order + own, source * BEAM + parent, real)
+    tl.store(table + time * 2 * plane + own, token, real)
+    tl.store(table + (time * 2 + 1) * plane + own, tl.gather(before, old, 0), real)
+    tl.store(logs + time * plane + own, tl.gather(gained, old, 0), real)
+    tl.store(nodes + own, node, real)
 
     most = tl.load(limit + source)
     bound = tl.sum(tl.where(slot == 0, live, 0.0), 0) / tl.load(divisors + most)
     worst = tl.sum(tl.where(slot == tl.load(worst_kept), sorted_ranks, 0.0), 0)
     first = tl.sum(tl.where(slot == 0, sorted_ranks, 0.0), 0)
-    is_done = was_done | (most <= time + 1) | (finished >= tl.load(max_finished)) | (worst >= bound)
+    is_done = was_done | (most <= time + 1) | (num_finished >= tl.load(max_finished)) | (worst >= bound)
     is_cut = is_done & (was_done == 0) & (first == lowest)
     tl.store(done + source, is_done)
     tl.store(cut + source, is_cut | (tl.load(cut + source) != 0))
-    tl.store(kept + mine, tl.where(is_cut, live / divisor, sorted_ranks), real)
-    tl.store(kept + plane + mine, tl.where(is_cut, live, tl.gather(totals, pick, 0)), real)
-    tl.store(kept + 2 * plane + mine, tl.where(is_cut, 0.0, tl.gather(ends, pick, 0)), real)
-    tl.store(kept_nodes + mine, tl.where(is_cut, node, tl.gather(places, pick, 0)), real)
+    tl.store(finished + own, tl.where(is_cut, live / divisor, sorted_ranks), real)
+    tl.store(finished + plane + own, tl.where(is_cut, live, tl.gather(totals, pick, 0)), real)
+    tl.store(finished + 2 * plane + own, tl.where(is_cut, 0.0, tl.gather(ends, pick, 0)), real)
+    tl.store(finished_nodes + own, tl.where(is_cut, node, tl.gather(end_nodes, pick, 0)), real)
 
 
 @triton.jit
@@ -192,9 +192,9 @@ def select_beam(search: Any, values: Tensor, ids: Tensor) -> Tensor:
     """Beam search: keep the survivors of the best continuations (R, C); returns their parents' rows (R,)."""
     rows, beam = search.scores.shape
     beam_kernel[(rows,)](
-        values, ids, search.scores, search.nodes, search.tokens, search.order, search.table, search.logs, search.kept,
-        search.kept_nodes, search.count, search.limit, search.done, search.cut, search.divisors, search.max_finished,
-        search.worst_kept, search.length, rows,
+        values, ids, search.scores, search.nodes, search.tokens, search.order, search.table, search.logs,
+        search.finished, search.finished_nodes, search.count, search.limit, search.done, search.cut, search.divisors,
+        search.max_finished, search.worst_kept, search.length, rows,
         BEAM=beam, OFFERS=triton.next_power_of_2(2 * beam * beam), SIZE=triton.next_power_of_2(2 * beam),
         PAD=search.special.pad, EOS=search.special.eos, num_warps=1, **options(values.is_cuda),
     )  # fmt: skip

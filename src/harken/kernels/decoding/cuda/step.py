@@ -113,8 +113,8 @@ class TransformerStep:
         (keys, values), x = self.memory[layer], self.residual
         if projected.is_supported(query, keys):
             return projected_cross_attention(x, query, norm, keys, values, self.lengths, self.scale)
-        made = keys.new_empty(len(x), len(query.weight))
-        return self._attend_source(layer, few_rows_linear(x, query, made, norm=norm))
+        buffer = keys.new_empty(len(x), len(query.weight))
+        return self._attend_source(layer, few_rows_linear(x, query, buffer, norm=norm))
 
     def _many_rows(self) -> Tensor:
         stack, x = self.described.decoder, self.residual

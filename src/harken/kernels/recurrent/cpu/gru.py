@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.kernels.caching import kept
+from harken.kernels.caching import cached_njit
 from harken.kernels.numba_math import ONE, sigmoid, tanh
 from harken.kernels.recurrent.cpu.direction import Pass, Task
 from harken.kernels.recurrent.cpu.norm import StepNorm
@@ -20,7 +20,7 @@ from harken.kernels.recurrent.cpu.plan import Span
 from harken.kernels.recurrent.cpu.products import Packed, column_sums
 
 
-@kept
+@cached_njit
 def gru_after_forward(
     gates: Any,  # (N, 3H): W x + b, then r, z, n
     product: Any,  # (rows, 3H): U h
@@ -48,7 +48,7 @@ def gru_after_forward(
             new[unit] = candidate[unit] + update[unit] * (old[unit] - candidate[unit])
 
 
-@kept
+@cached_njit
 def gru_after_backward(
     gates: Any,  # (N, 3H): r, z, n, then the gradients of what they see
     grad_hidden: Any,  # (rows, H): of the new h, then of the old, but for what goes through U h
@@ -83,7 +83,7 @@ def gru_after_backward(
             through[unit] = gates[at, unit]
 
 
-@kept
+@cached_njit
 def gru_before_gates(
     gates: Any,  # (N, 3H): W x + b, then r, z
     product: Any,  # (rows, 2H): U h of r and z
@@ -103,7 +103,7 @@ def gru_before_gates(
             out[unit] = r_z[unit] * past[unit]
 
 
-@kept
+@cached_njit
 def gru_before_candidate(
     gates: Any,  # (N, 3H): n comes to r, z
     product: Any,  # (rows, H): U (r * h) of the candidate
@@ -124,7 +124,7 @@ def gru_before_candidate(
             new[unit] = old[unit] + update[unit] * (candidate[unit] - old[unit])
 
 
-@kept
+@cached_njit
 def gru_before_candidate_backward(
     gates: Any,  # (N, 3H): r, z, n, then of z and n the gradients
     grad_hidden: Any,  # (rows, H): of the new h, then of the old, but for what goes through products
@@ -150,7 +150,7 @@ def gru_before_candidate_backward(
             candidate[unit] = out[unit]
 
 
-@kept
+@cached_njit
 def gru_before_gates_backward(
     gates: Any,  # (N, 3H): r, then its gradient, beside those of z and n
     grad_reset_hidden: Any,  # (rows, H): of r * h, then of h as r let it through

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.kernels.caching import kept
+from harken.kernels.caching import cached_njit
 from harken.kernels.numba_math import ONE, sigmoid, tanh
 from harken.kernels.recurrent.cpu.direction import Pass, Task, empty_like_rows
 from harken.kernels.recurrent.cpu.norm import StepNorm
@@ -28,7 +28,7 @@ from harken.kernels.recurrent.cpu.products import Packed
 WHOLE, TO_CELL, TO_HIDDEN = 0, 1, 2  # which half of a step: up to the new cell, from it on, or both
 
 
-@kept
+@cached_njit
 def lstm_forward(
     gates: Any,  # (N, gates x H): W x + b, then the gates
     product: Any,  # (rows, gates x H): U h
@@ -80,7 +80,7 @@ def lstm_forward(
                 out[unit] = output[unit] * tanh(seen[unit])
 
 
-@kept
+@cached_njit
 def lstm_backward(
     gates: Any,  # (N, gates x H): the gates, then their gradients
     grad_hidden: Any,  # (rows, H): of o * tanh(tanh_input)

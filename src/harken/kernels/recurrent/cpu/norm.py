@@ -15,7 +15,7 @@ import numba
 import torch
 from torch import Tensor
 
-from harken.kernels.caching import kept
+from harken.kernels.caching import cached_njit
 from harken.kernels.numba_math import FLAGS
 from harken.kernels.recurrent.cpu.plan import Span
 
@@ -38,7 +38,7 @@ def _mean_product(values: Any, others: Any) -> Any:
     return values.dtype.type(total / len(values))
 
 
-@kept
+@cached_njit
 def norm_forward(
     values: Any,  # (rows, gates x H)
     gain: Any,  # (gates x H,)
@@ -73,7 +73,7 @@ def norm_forward(
                     made[unit] += more[unit]
 
 
-@kept
+@cached_njit
 def norm_backward(
     gradient: Any,  # (rows, gates x H): of the result, then of the values
     gain: Any,  # (gates x H,)

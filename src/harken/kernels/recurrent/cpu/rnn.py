@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from harken.kernels.caching import kept
+from harken.kernels.caching import cached_njit
 from harken.kernels.numba_math import ONE, sigmoid, tanh
 from harken.kernels.recurrent.cpu.direction import Pass
 from harken.kernels.recurrent.cpu.plan import Span
@@ -17,7 +17,7 @@ from harken.kernels.recurrent.cpu.plan import Span
 KINDS = {"tanh": 0, "relu": 1, "sigmoid": 2}
 
 
-@kept
+@cached_njit
 def rnn_forward(gates: Any, product: Any, after: Any, start: int, rows: int, kind: int) -> None:
     """`gates` (N, H) from W x + b to the new h, which also goes to `after` (N, H); `product` (rows, H) is U h."""
     for row in range(rows):
@@ -36,7 +36,7 @@ def rnn_forward(gates: Any, product: Any, after: Any, start: int, rows: int, kin
             new[unit] = value[unit]
 
 
-@kept
+@cached_njit
 def rnn_backward(gates: Any, grad_hidden: Any, start: int, rows: int, kind: int) -> None:
     """`gates` (N, H) from the new h to the gradient of what it sees; `grad_hidden` (rows, H) is that of h."""
     for row in range(rows):
