@@ -26,7 +26,7 @@ from harken.kernels import numba_math
 
 @lru_cache
 def digest_of(folder: Path) -> str:
-    """Of the sources of a folder and of the functions that all kernels call."""
+    """The digest of the sources of a folder and of the functions that all kernels call."""
     files = [*sorted(folder.glob("*.py")), Path(numba_math.__file__)]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 

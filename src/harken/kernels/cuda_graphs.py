@@ -174,7 +174,7 @@ def _device_memory() -> int:
 
 
 def settings_of(owner: nn.Module) -> Hashable:
-    """What a captured graph depends on beside shapes: modes and rates of all submodules, and autocast."""
+    """The settings that a captured graph depends on: modes and rates of all submodules, and autocast."""
     low = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
     modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
     return low, modes, tuple((part.training, getattr(part, "p", None)) for part in owner.modules())

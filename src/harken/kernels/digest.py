@@ -49,7 +49,7 @@ _pointer: Any = intrinsic(_typed_pointer)
 
 @cached_njit
 def digest(storages: Any) -> Any:
-    """Of the contents of storages, given by `extents`."""
+    """The digest of the contents of storages, given by `extents`."""
     total = np.uint64(0)
     for row in range(storages.shape[0]):
         address, size = storages[row, 0], storages[row, 1]

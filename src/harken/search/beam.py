@@ -52,7 +52,7 @@ from harken.search.rules.constraints import Constraints, share_by_bank
 
 @dataclass(frozen=True)
 class BeamStep:
-    """What an observer sees after a step (`harken.search.streaming`, `harken.search.tree`)."""
+    """The state of a search after a step, for observers (`harken.search.streaming`, `harken.search.tree`)."""
 
     length: int
     prefixes: Prefixes
@@ -356,7 +356,7 @@ class _Beam:
 
 
 def first_equal(*keys: Tensor) -> Tensor:
-    """Of each entry of a row the first one with equal keys: keys (R, beam) each -> indices (R, beam).
+    """The first entry of the same row with equal keys, for each entry: keys (R, beam) each -> indices (R, beam).
 
     >>> first_equal(torch.tensor([[4, 5, 4]]), torch.tensor([[1, 1, 1]])).tolist()
     [[0, 1, 0]]

@@ -48,7 +48,7 @@ SUPPORTED = {"beam", "length_penalty", "length_rule", "stopping", "patience", "m
     *("seed", "diversity"),  # without effect in these searches
 }
 MAX_CACHE = 2**28  # numbers in the cache of a part, 1 GiB; a larger batch is decoded in parts
-WATCHED = 1024  # tokens to decode from which on Ctrl-C is watched for
+WATCHED = 1024  # tokens: with more to decode, Ctrl-C is watched for
 LOAD_SECONDS, COMPILE_SECONDS = 0.8, 20.0
 
 _NUMBA = find_spec("numba") is not None
@@ -88,7 +88,7 @@ KERNELS = {
 
 @dataclass
 class _Packed:
-    """What is known of a model while it stays the same."""
+    """The description and the packed weights of a model, valid while it stays the same."""
 
     snapshot: Snapshot | None = None  # with contents from the first packing on
     described: Transformer | Recurrent | None = None

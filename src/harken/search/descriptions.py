@@ -1,4 +1,4 @@
-"""What every key of `[search]` means: the descriptions of recipes and of the command line, without any import."""
+"""The descriptions of all keys of `[search]`, for recipes and the command line; nothing is imported here."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class StaticDecoder(Protocol):
 
 
 class Selection(Protocol):
-    """What follows a step; the kernels are in `harken.kernels.decoding.cuda.selection`."""
+    """The operations after a step; the kernels are in `harken.kernels.decoding.cuda.selection`."""
 
     def choose(self, logits: Tensor, count: int, special: Any) -> tuple[Tensor, Tensor]:
         """Logits (R, V) -> log-probabilities and ids (R, C) of the best text tokens, best first."""

@@ -61,7 +61,7 @@ def bucket(size: int, least: int = 1) -> int:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a captured search depends on beside the model."""
+    """The sizes that a captured search is made for."""
 
     sources: int
     beam: int
@@ -97,7 +97,7 @@ def why_not_static(call: DecodingCall) -> str | None:
 
     options, model = call.options, call.model
     if not call.is_plain or options.precision == "int8" or call.distances is not None or call.keep_beam:
-        return "there are options or rules beside the beam and the length penalty"
+        return "there are options or rules other than the beam and the length penalty"
     if not 1 <= call.nbest <= options.beam or call.source.dim() != 2 or call.source.is_floating_point():
         return "the source is not a row of tokens, or the beam is narrower than the n-best list"
     if not choosing.is_supported(2 * options.beam):

@@ -31,7 +31,7 @@ LEAST_COVERAGE = 1e-6  # log of a source word that nothing attended to
 
 @dataclass(frozen=True)
 class Ranking:
-    """See the module's docstring."""
+    """The rank of a hypothesis by its score, length and coverage, as the module's docstring defines it."""
 
     length_penalty: float = 1.0
     kind: Literal["power", "gnmt"] = "power"

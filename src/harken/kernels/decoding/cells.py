@@ -50,7 +50,7 @@ class Cells(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What a decoder starts from."""
+    """The first states of a decoder and the memory of its sources."""
 
     states: Any  # (L, P, B, H in whole panels): h, and c of an LSTM
     feed: Any  # (B, H in whole panels): the first attentional state, or the constant context
@@ -79,7 +79,7 @@ class State(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What the output layer reads, as in `harken.kernels.decoding.stack.Buffers`."""
+    """The input of the output layer, as in `harken.kernels.decoding.stack.Buffers`."""
 
     values: Any  # (R, D)
     quantised: Any

@@ -124,7 +124,7 @@ class Stack:
 
     @property
     def epsilon(self) -> float:
-        """Of all norms."""
+        """The epsilon of all norms."""
         return self.layers[0].feed_forward.norm.epsilon
 
 

@@ -45,7 +45,7 @@ def _padded(values: Tensor) -> Any:
 
 
 def name_of(cell: Cell) -> str:
-    """As the kernels know it."""
+    """The name by which the kernels know a cell."""
     return "gru-before" if cell.kind == "gru" and cell.reset == "before" else cell.kind
 
 
@@ -109,7 +109,7 @@ class CompiledRecurrent:
         return 2 * round_up(self.model.width, STRIDE) * (len(self.model.cells) * 2 + 8) * rows
 
     def read(self, model: Any, source: Tensor, lengths: Tensor | None, sizes: Any) -> Source:
-        """What the decoder starts from, by the model's own encoder; `sizes` (B,) are the lengths."""
+        """The first states and the memory, computed by the model's own encoder; `sizes` (B,) are the lengths."""
         with torch.inference_mode():
             state = model.decoder.start(model.encode(source, lengths))
         states = torch.stack([torch.stack(layer) for layer in state.layers])  # (L, P, B, H)
@@ -131,7 +131,7 @@ class CompiledRecurrent:
     def decode_arguments(
         self, source: Source, sizes: Any, limits: Any, minimums: Any, rules: Rules, stop: Any, allowed: Any = None
     ) -> tuple[Any, ...]:
-        """Of the compiled function."""
+        """The arguments of the compiled function."""
         result = empty_result(len(limits), rules.nbest, int(limits.max()))
         last, part = (self.packed, all_allowed()) if allowed is None else self.output.part(allowed, rules.special)
         inputs = source, starts_of(sizes), limits, minimums, rules
@@ -139,7 +139,7 @@ class CompiledRecurrent:
 
 
 def _tiny_call() -> tuple[Any, ...]:
-    """Of the smallest model: compiled code depends on types alone, so it stands for all."""
+    """The arguments for the smallest model: compiled code depends on types alone, so it stands for all."""
     table, square = torch.zeros(8, 2), torch.zeros(2, 2)
     cell, output = Cell("rnn", square, square, None, None), Linear(table, None, is_output=True)
     model = CompiledRecurrent(Recurrent((cell,), Connections(None, 1), output, 2, 2, table, 1.0))

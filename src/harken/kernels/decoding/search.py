@@ -38,7 +38,7 @@ class Rules(NamedTuple):
 
 @numba.njit(**FLAGS)
 def _divisor(rules: Any, length: Any) -> Any:
-    """Of the score of a hypothesis of this length; `harken.search.ranking`."""
+    """The divisor of the score of a hypothesis of this length; see `harken.search.ranking`."""
     base = (5.0 + length) / 6.0 if rules.gnmt else float(length)
     return np.float32(base**rules.penalty)
 
@@ -76,7 +76,7 @@ def starts_of(sizes: Any) -> Any:
 
 
 class Read(NamedTuple):
-    """What each row read at each step, (T + 1, R) each."""
+    """The tokens that each row read at each step, (T + 1, R) each."""
 
     tokens: Any
     logs: Any  # the log-probability it was chosen with
@@ -275,7 +275,7 @@ def make_search(step: Any) -> Any:
 
 
 class TransformerState(NamedTuple):
-    """What the steps of a Transformer read and write beside their buffers."""
+    """The inputs, caches and scratch memory of a Transformer's steps."""
 
     table: Any  # (V, D) target embeddings
     memory: Any  # (L, tokens, 2 D) keys and values of the sources

@@ -68,7 +68,7 @@ class Buffers(NamedTuple):
 
 @numba.njit(**FLAGS)
 def new_buffers(rows: Any, width: Any, inner: Any) -> Any:
-    """For stacks of this width; `inner` is the width of the widest layer."""
+    """Buffers for stacks of this width; `inner` is the width of the widest layer."""
     narrow = (width + STRIDE - 1) // STRIDE * STRIDE
     wide = (max(3 * width, inner) + STRIDE - 1) // STRIDE * STRIDE
     return Buffers(
@@ -154,7 +154,7 @@ def encode(packed: Any, blocks: Any, table: Any, tokens: Any, starts: Any, inner
 
 @numba.njit(**FLAGS)
 def _decoder_product(blocks: Any, layer: Any) -> Any:
-    """What to add to the number of a product, other than SELF, of a decoder's layer."""
+    """The offset of the number of a product, other than SELF, of a decoder's layer."""
     return layer * (DECODER_PRODUCTS - 1) - 1 if blocks.ssru else layer * DECODER_PRODUCTS
 
 

@@ -159,7 +159,7 @@ class CompiledTransformer:
         return result if is_finite else None
 
     def encode_arguments(self, tokens: Any, sizes: Any) -> tuple[Any, ...]:
-        """Of the compiled function, for the tokens of sources of these lengths one after the other."""
+        """The arguments of the compiled function, for the tokens of sources of these lengths one after the other."""
         side = self.encoder
         assert side is not None
         return side.packed, side.for_length(int(sizes.max())), side.table, tokens, starts_of(sizes), side.inner
@@ -167,7 +167,7 @@ class CompiledTransformer:
     def decode_arguments(
         self, memory: Any, sizes: Any, limits: Any, minimums: Any, rules: Rules, stop: Any, allowed: Any = None
     ) -> tuple[Any, ...]:
-        """Of the compiled function."""
+        """The arguments of the compiled function."""
         side, batch, longest = self.decoder, len(limits), int(limits.max())
         slots = 2 if side.stack.ssru else longest
         workspace = self._acquire(len(side.stack.layers) * slots * batch * rules.beam * 2 * memory.shape[1])

@@ -1,4 +1,4 @@
-"""What a score rule is, and what it sees.
+"""The interface of score rules, and the hypotheses that they are called with.
 
 A rule is a function on the scores of the next token and the tokens so far: scores (R, V) in, scores (R, V) out. Rules
 are composed in a list; each gets what the one before it returned. They add penalties, exclude tokens with -inf, or

@@ -1,6 +1,6 @@
 """From words to a search: the options of a translation, its rules for each sentence, and the models that take part.
 
-    Request     what one call of `translate` asks for: options, prefixes, phrases, further models
+    Request     one call of `translate`: options, prefixes, phrases, further models
     search      sentences of a request -> hypotheses, through `harken.search.dispatch`
 
 Minimum Bayes risk (`search.mbr`) draws or searches candidates and chooses the one that is most like the others:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Request:
-    """What one call asks for.
+    """The options of one call of `translate`, checked.
 
     Args:
         translator: the model, and the tokenizers of all models.
@@ -268,7 +268,7 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
 
 
 def _reranked(request: Request, text: str, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-    """By (1 - w) rank + w rank of the second model."""
+    """The hypotheses by (1 - w) rank + w rank of the second model."""
     assert request.second is not None
     weight, decoder = request.config.rerank_weight, request.translator.target.decode
     outputs = [decoder(hypothesis.tokens) for hypothesis in hypotheses]

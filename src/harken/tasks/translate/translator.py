@@ -185,7 +185,7 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         cancelled: Callable[[], bool] | None = None,
         **search: Any,
     ) -> Request:
-        """What a search is asked for, checked.
+        """The options of a search, checked.
 
         Args:
             count: translations of each text; the beam is made as wide.

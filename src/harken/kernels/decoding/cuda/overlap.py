@@ -41,6 +41,6 @@ def _is_available() -> bool:
 
 
 def options(is_cuda: bool) -> dict[str, Any]:
-    """Of a launch: the constant OVERLAP of the kernel, and what Triton is told."""
+    """The options of a launch: the constant OVERLAP of the kernel, and what Triton is told."""
     overlaps = is_cuda and _is_available()
     return {"OVERLAP": True, "launch_pdl": True} if overlaps else {"OVERLAP": False}

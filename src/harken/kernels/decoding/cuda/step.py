@@ -60,7 +60,7 @@ class TransformerStep:
 
     @property
     def bytes(self) -> int:
-        """Of the caches."""
+        """The memory of the caches."""
         return sum(part.nbytes for part in (self.keys, self.values, self.memory, self.residual))
 
     def load(self, memory: Tensor, lengths: Tensor) -> None:
