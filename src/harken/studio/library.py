@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from harken.errors import UserError
+from harken.training.folder import MODEL, RECIPE
 
-RECIPE, WEIGHTS, METRICS, CARD, LOCK = "recipe.toml", "model.safetensors", "metrics.jsonl", "card.md", ".lock"
 DEPTH = 4  # folders below the root that are searched for runs
 LOADED = 6  # models kept in memory; the one that was not used for longest is dropped
 
@@ -77,7 +77,7 @@ class Library:
         """Name, task and network of every folder with weights."""
         models = []
         for name, folder in self.folders().items():
-            if (folder / WEIGHTS).is_file():
+            if (folder / MODEL).is_file():
                 recipe = read_toml(folder / RECIPE)
                 model = recipe.get("model", {})
                 models.append(
@@ -105,7 +105,7 @@ class Library:
         from harken.api import load
         from harken.tasks.registry import job_of
 
-        weights = self.folder(name) / WEIGHTS
+        weights = self.folder(name) / MODEL
         with self._lock:
             changed = weights.stat().st_mtime if weights.is_file() else 0.0
             cached = self._opened.get(name)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from harken.studio.library import CARD, LOCK, METRICS, RECIPE, WEIGHTS, Library, network_name, read_toml
+from harken.run_folders.reading import is_running
+from harken.studio.library import Library, network_name, read_toml
+from harken.training.folder import CARD, MODEL, RECIPE
+from harken.training.log import METRICS, read_metrics
 
 MAX_POINTS = 2000  # of a curve; longer ones are thinned evenly
 
@@ -23,7 +24,7 @@ def list_runs(library: Library) -> list[dict[str, Any]]:
 def describe_run(name: str, folder: Path) -> dict[str, Any]:
     """One run."""
     recipe = read_toml(folder / RECIPE)
-    lines = read_metrics(folder)
+    lines = metrics_of(folder)
     train = [line for line in lines if line.get("kind") == "train"]
     valid = [line for line in lines if line.get("kind") == "valid"]
     best = next((line for line in reversed(valid) if line.get("best")), valid[-1] if valid else None)
@@ -43,7 +44,7 @@ def describe_run(name: str, folder: Path) -> dict[str, Any]:
         "loss": last.get("loss"),
         "tokens_per_second": last.get("tokens_per_second"),
         "best": {key: value for key, value in (best or {}).items() if key not in ("kind", "best")},
-        "has_model": (folder / WEIGHTS).is_file(),
+        "has_model": (folder / MODEL).is_file(),
     }
 
 
@@ -51,26 +52,7 @@ def state_of(folder: Path) -> str:
     """`finished` where the card is written, `running` while a process holds the folder, `stopped` otherwise."""
     if (folder / CARD).is_file():
         return "finished"
-    return "running" if is_locked(folder / LOCK) else "stopped"
-
-
-def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock of a run folder (`harken.training.folder.RunLock`)."""
-    import fcntl
-
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    else:
-        fcntl.flock(handle, fcntl.LOCK_UN)
-        return False
-    finally:
-        os.close(handle)
+    return "running" if is_running(folder) else "stopped"
 
 
 def curves(folder: Path, after: int = 0) -> dict[str, Any]:
@@ -78,7 +60,7 @@ def curves(folder: Path, after: int = 0) -> dict[str, Any]:
 
     Returns: `lines`, how many there are, to be given as `after` of the next call; `train` and `valid` columns.
     """
-    lines = read_metrics(folder)
+    lines = metrics_of(folder)
     columns: dict[str, Any] = {"lines": len(lines), "state": state_of(folder), "at": time.time()}
     for kind in ("train", "valid"):
         rows = [line for line in lines[after:] if line.get("kind") == kind]
@@ -88,28 +70,18 @@ def curves(folder: Path, after: int = 0) -> dict[str, Any]:
     return columns
 
 
-def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl; one that is being written is left out."""
-    path = folder / METRICS
+def metrics_of(folder: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl, read again where its time or size has changed: the page asks every few seconds."""
     try:
-        status = path.stat()
-        return _parsed(path, status.st_mtime_ns, status.st_size)
-    except (OSError, UnicodeDecodeError):
+        status = (folder / METRICS).stat()
+        return _cached_metrics(folder, status.st_mtime_ns, status.st_size)
+    except OSError:
         return []
 
 
 @lru_cache(maxsize=64)
-def _parsed(path: Path, changed: int, size: int) -> list[dict[str, Any]]:
-    """The lines of a file, read again where its time or size has changed: the page asks every few seconds."""
-    rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict):
-            rows.append(row)
-    return rows
+def _cached_metrics(folder: Path, changed: int, size: int) -> list[dict[str, Any]]:
+    return read_metrics(folder)
 
 
 def documents(folder: Path) -> dict[str, str]:
