@@ -264,6 +264,7 @@ def test_utilities_that_replace_a_weight_work_on_cells_as_on_torchs(kind: Any, n
     torch.testing.assert_close(cell(x), peer(x))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
 @pytest.mark.parametrize("layer", [LSTM(3, 5, proj_size=2), LSTM(3, 5), GRU(3, 5, reset="before")], ids=repr)
 def test_a_trace_of_torch_jit_can_be_saved(layer: nn.Module) -> None:
     x, file = torch.randn(4, 2, 3), io.BytesIO()
