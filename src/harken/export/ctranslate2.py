@@ -163,7 +163,7 @@ def vocabulary(tokenizer: Tokenizer, side: str) -> list[str]:
     """
     pieces = [*SPECIALS, *tokenizer.pieces(range(len(SPECIALS), tokenizer.size))]
     if len(set(pieces)) < len(pieces):
-        double = next(piece for place, piece in enumerate(pieces) if piece in pieces[:place])
+        double = next(piece for index, piece in enumerate(pieces) if piece in pieces[:index])
         raise UserError(
             f"the {side} vocabulary has the token {double!r} twice, which CTranslate2 cannot tell apart; train with "
             "another tokenizer"

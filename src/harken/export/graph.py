@@ -68,9 +68,9 @@ class Graph:
 
     def add_many(self, operator: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
         """A node with several outputs."""
-        made = [f"{operator}_{len(self._nodes)}_{place}" for place in range(outputs)]
-        self._nodes.append(self.onnx.helper.make_node(operator, list(inputs), made, **attributes))
-        return made
+        names = [f"{operator}_{len(self._nodes)}_{number}" for number in range(outputs)]
+        self._nodes.append(self.onnx.helper.make_node(operator, list(inputs), names, **attributes))
+        return names
 
     def input(self, name: str, shape: Sequence[Any], dtype: torch.dtype = torch.float32) -> str:
         """An input; sizes that are free have names."""
@@ -92,8 +92,8 @@ class Graph:
         )
         if key not in self._constants:
             name = f"constant_{len(self._constants)}"
-            made = self.onnx.numpy_helper.from_array(tensor.contiguous().numpy(), name)
-            self._constants[key] = (made, tensor)  # the tensor is kept, so that no other gets its address
+            stored = self.onnx.numpy_helper.from_array(tensor.contiguous().numpy(), name)
+            self._constants[key] = (stored, tensor)  # the tensor is kept, so that no other gets its address
         return str(self._constants[key][0].name)
 
     def ints(self, *values: int) -> str:
@@ -155,7 +155,7 @@ class Graph:
 
     def save(self, path: Path) -> None:
         """Check and write it; large weights go to a file beside it."""
-        helper, constants = self.onnx.helper, [made for made, _ in self._constants.values()]
+        helper, constants = self.onnx.helper, [stored for stored, _ in self._constants.values()]
         graph = helper.make_graph(self._nodes, "harken", self._inputs, self._outputs, constants)
         opset = helper.make_opsetid("", OPSET)
         model = helper.make_model(graph, opset_imports=[opset], ir_version=FORMAT, producer_name="harken")

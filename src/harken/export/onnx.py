@@ -7,8 +7,8 @@
 `memory` stays the same for all steps. The state of a step has the names of `harken.json`, its next values the same
 names with `next_` in front:
 
-    found = encoder.run(None, {"source": ids, "lengths": lengths})
-    tensors = dict(zip(memory + state, found))
+    outputs = encoder.run(None, {"source": ids, "lengths": lengths})
+    tensors = dict(zip(memory + state, outputs))
     logits, *after = decoder.run(None, {"tokens": tokens, "lengths": lengths, **tensors})
     tensors |= dict(zip(state, after))
 

@@ -91,12 +91,12 @@ def run_layers(
     below, last = [values], []
     for depth, cells in enumerate(stack.layers):
         begin = list(first[depth]) if first else []
-        made, *states = run_cells(graph, cells, into(graph, stack.connections, below), steps, begin)
-        made = graph.reshape(graph.add("Transpose", made, perm=[0, 2, 1, 3]), 0, 0, len(cells) * cells[0].width)
+        output, *states = run_cells(graph, cells, into(graph, stack.connections, below), steps, begin)
+        output = graph.reshape(graph.add("Transpose", output, perm=[0, 2, 1, 3]), 0, 0, len(cells) * cells[0].width)
         if empty:
             begin = begin or [graph.constant(0.0)] * len(states)
             states = [graph.add("Where", empty, *pair) for pair in zip(begin, states, strict=True)]
-        below.append(out(graph, stack.connections, depth, below, made))
+        below.append(out(graph, stack.connections, depth, below, output))
         last.append(states)
     output = below[-1]
     if lengths is not None:  # 0 behind the end of each row
@@ -158,14 +158,14 @@ def into(graph: Graph, connections: Connections, below: Sequence[str]) -> str:
     return graph.add("Concat", *below, axis=-1) if is_dense else below[-1]
 
 
-def out(graph: Graph, connections: Connections, depth: int, below: Sequence[str], made: str) -> str:
+def out(graph: Graph, connections: Connections, depth: int, below: Sequence[str], output: str) -> str:
     """The output of a layer; see `harken.nn.recurrent.connections.Connections.out`."""
     if depth < connections.first or connections.kind in (None, "dense"):
-        return made
+        return output
     if connections.kind == "residual":
-        return graph.add("Add", below[-1], made)
+        return graph.add("Add", below[-1], output)
     transform = graph.add("Sigmoid", graph.linear(below[-1], connections.gates[depth - connections.first]))
-    return graph.add("Add", below[-1], graph.add("Mul", transform, graph.add("Sub", made, below[-1])))
+    return graph.add("Add", below[-1], graph.add("Mul", transform, graph.add("Sub", output, below[-1])))
 
 
 def encode(graph: Graph, stack: RecurrentStack, embedded: str, lengths: str) -> Memory:

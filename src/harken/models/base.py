@@ -65,8 +65,8 @@ class Memory:
 class DecoderState(ABC):
     """The state that a decoder carries from step to step for B sources with `beam` hypotheses each.
 
-    There are R = B * beam rows, those of one source side by side. Tensors of the source are kept once a source and are
-    not moved when hypotheses are reordered.
+    There are R = B * beam rows, those of one source side by side. Tensors of the source are stored once a source and
+    are not moved when hypotheses are reordered.
     """
 
     beam: int = 1

@@ -37,8 +37,8 @@ class EmbeddingsConfig(BaseModel):
 
     def of(self, side: str) -> str | None:
         """Where the vectors of a side are: `words`, unless the side has its own."""
-        place: str | None = getattr(self, side, None)
-        return place if place is not None else self.words
+        path: str | None = getattr(self, side, None)
+        return path if path is not None else self.words
 
 
 class EmbeddingsInContextConfig(EmbeddingsConfig):
@@ -61,7 +61,7 @@ class SidedEmbeddingsConfig(EmbeddingsConfig):
 
 
 def as_table(value: Any) -> Any:
-    """A place alone is short for a table with the key `words`."""
+    """A path alone is short for a table with the key `words`."""
     if isinstance(value, str):
         return {} if value == "none" else {"words": value}
     return value

@@ -133,25 +133,25 @@ class TranslationModel(nn.Module, ABC):
         source: Tensor,
         lengths: Tensor | None,
         target: Tensor,
-        wanted: Tensor,
+        labels: Tensor,
         smoothing: float = 0.0,
         distances: Tensor | None = None,
         z_loss: float = 0.0,
     ) -> Tensor:
-        """Summed loss over the real tokens of `wanted` (B, T), which is `target` one step ahead with EOS.
+        """Summed loss over the real tokens of `labels` (B, T), which is `target` one step ahead with EOS.
 
         In training the weighted balance of experts is added to the loss of each token, where there are any. `z_loss` is
         the weight of (log Z)^2 (`harken.nn.loss`).
         """
         if not (self.training and self.balances):
-            return self._loss_of_hidden(self(source, lengths, target, distances), wanted, smoothing, z_loss)
-        real = wanted != PAD
+            return self._loss_of_hidden(self(source, lengths, target, distances), labels, smoothing, z_loss)
+        real = labels != PAD
         hidden, uneven = self.forward_with_balance(source, lengths, target, real, distances)
-        return self._loss_of_hidden(hidden, wanted, smoothing, z_loss) + real.sum() * uneven
+        return self._loss_of_hidden(hidden, labels, smoothing, z_loss) + real.sum() * uneven
 
-    def _loss_of_hidden(self, hidden: Tensor, wanted: Tensor, smoothing: float, z_loss: float = 0.0) -> Tensor:
-        flat, wanted = hidden.reshape(-1, hidden.shape[-1]), wanted.reshape(-1)
-        return linear_cross_entropy(flat, self.output_weight, self.output_bias, wanted, smoothing, z_loss, PAD)
+    def _loss_of_hidden(self, hidden: Tensor, labels: Tensor, smoothing: float, z_loss: float = 0.0) -> Tensor:
+        flat, labels = hidden.reshape(-1, hidden.shape[-1]), labels.reshape(-1)
+        return linear_cross_entropy(flat, self.output_weight, self.output_bias, labels, smoothing, z_loss, PAD)
 
     def matrix_sizes(self) -> tuple[int, int]:
         """Weights that a source token and a target token are multiplied with; a table of embeddings is not one."""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from harken.models.answering.config import AnswererConfig
 from harken.models.answering.hops import SentenceReader, newest_first
-from harken.models.answering.model import Answerer, Found
+from harken.models.answering.model import Answerer, AnswerScores
 from harken.models.sizing import measure
 
 VOCABULARY, ANSWERS = 30, 6
@@ -113,7 +113,7 @@ def test_a_pointer_gives_chances_to_words_of_the_facts_alone() -> None:
 def test_losses_and_chances_are_their_formulas() -> None:
     scores, attention = torch.tensor([[2.0, 0.0, -1.0]]), torch.zeros(1, 1, 1)
     classes, sets = network("newest"), network("set")
-    found = Found(scores, attention)
+    found = AnswerScores(scores, attention)
     chance = torch.softmax(scores, 1)[0, 1]
     assert classes.loss(found, torch.tensor([1])).item() == pytest.approx(-chance.log().item())
     assert classes.probabilities(found, torch.tensor([1])).item() == pytest.approx(chance.item())

@@ -37,7 +37,7 @@ def _power_of_two(size: int) -> int:
 
 @dataclass
 class _Inputs:
-    """What all steps read, and what their backward passes leave for the anchor's; it holds no graph, so no cycle."""
+    """Inputs of all steps, and what their backward passes leave for the anchor's; it holds no graph, so no cycle."""
 
     keys: Tensor
     memory: Tensor

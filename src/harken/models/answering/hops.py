@@ -55,9 +55,9 @@ EPSILON = 1e-6  # gates are kept this far from 1, so that log(1 - z) is finite
 
 def place_weights(lengths: Tensor, words: int, width: int) -> Tensor:
     """(B,) lengths -> (B, W, D): l_kj of every word j and entry k."""
-    place = torch.arange(1, words + 1, device=lengths.device) / lengths.clamp(min=1)[:, None]  # (B, W), j / J
+    position = torch.arange(1, words + 1, device=lengths.device) / lengths.clamp(min=1)[:, None]  # (B, W), j / J
     entry = torch.arange(1, width + 1, device=lengths.device) / width  # (D,), k / D
-    return (1 - place)[:, :, None] - entry * (1 - 2 * place)[:, :, None]
+    return (1 - position)[:, :, None] - entry * (1 - 2 * position)[:, :, None]
 
 
 class SentenceReader(nn.Module):
@@ -132,15 +132,15 @@ class MemoryHops(nn.Module):
             compared, brought = (read[hop], read[hop + 1]) if self.tied == "adjacent" else (read[0], read[1])
             own = hop if self.tied == "adjacent" else 0
             score = self.scores[own]
-            found = masked_softmax(score(query * self.weights[own], score.keys(compared)), real)  # type: ignore[operator]
-            weights.append(found)
-            out = torch.bmm(found[:, None], brought)[:, 0]  # (B, D)
-            kept = query if self.map is None else self.map(query)
+            shares = masked_softmax(score(query * self.weights[own], score.keys(compared)), real)  # type: ignore[operator]
+            weights.append(shares)
+            out = torch.bmm(shares[:, None], brought)[:, 0]  # (B, D)
+            carried = query if self.map is None else self.map(query)
             if self.gates is None:
-                query = kept + out
+                query = carried + out
             else:
                 share = torch.sigmoid(self.gates[hop](query))
-                query = (1 - share) * kept + share * out
+                query = (1 - share) * carried + share * out
         return query, torch.stack(weights, 1)
 
     def _ago(self, real: Tensor) -> Tensor:
@@ -154,8 +154,8 @@ class MemoryHops(nn.Module):
 
 def newest_first(share: Tensor) -> Tensor:
     """z (B, F) -> a (B, F, F): the weight of fact i at fact t."""
-    kept = torch.log1p(-share.float().clamp(max=1 - EPSILON)).cumsum(1)  # (B, F); 1 - EPSILON is 1 in bfloat16
-    hidden = kept[:, :, None] - kept[:, None, :]  # (B, t, i): log of prod_{i < j <= t} (1 - z_j)
+    log_hidden = torch.log1p(-share.float().clamp(max=1 - EPSILON)).cumsum(1)  # (B, F); 1 - EPSILON is 1 in bfloat16
+    hidden = log_hidden[:, :, None] - log_hidden[:, None, :]  # (B, t, i): log of prod_{i < j <= t} (1 - z_j)
     return (torch.exp(hidden.clamp(max=0.0)).to(share.dtype) * share[:, None, :]).tril()
 
 
@@ -185,7 +185,7 @@ class Reduction(nn.Module):
 
 
 class ReductionHops(nn.Module):
-    """Facts (B, F, W) and a question (B, Q) -> what was found (B, D), attention (B, H, F)."""
+    """Facts (B, F, W) and a question (B, Q) -> the reduced query (B, D), attention (B, H, F)."""
 
     def __init__(self, config: AnswererConfig, vocabulary: int) -> None:
         super().__init__()
@@ -209,9 +209,9 @@ class ReductionHops(nn.Module):
         read = self.dropout(self.reader(facts.flatten(0, 1)).view(rows, count, -1))  # (B, F, D)
         query = self.dropout(self.reader(question))[:, None].expand(-1, count, -1)  # (B, F, D)
         newest = (real.sum(1) - 1).clamp(min=0)  # (B,)
-        row, weights, found = torch.arange(rows, device=facts.device), [], query
+        row, weights, reduced = torch.arange(rows, device=facts.device), [], query
         for hop in self.hops:
-            found, back, seen = hop(read, real, query)
-            weights.append(seen[row, newest])
-            query = found + back
-        return found[row, newest], torch.stack(weights, 1)
+            reduced, backwards, shares = hop(read, real, query)
+            weights.append(shares[row, newest])
+            query = reduced + backwards
+        return reduced[row, newest], torch.stack(weights, 1)

@@ -8,8 +8,8 @@ u is the query after the last hop (`harken.models.answering.hops`). The pointer 
 
 >>> from harken.models.answering.config import AnswererConfig
 >>> model = Answerer(AnswererConfig(width=8, hops=2), vocabulary=20, answers=5)
->>> found = model(torch.randint(4, 20, (3, 6, 4)), torch.tensor([6, 2, 1]), torch.randint(4, 20, (3, 5)))
->>> found.scores.shape, found.attention.shape
+>>> answers = model(torch.randint(4, 20, (3, 6, 4)), torch.tensor([6, 2, 1]), torch.randint(4, 20, (3, 5)))
+>>> answers.scores.shape, answers.attention.shape
 (torch.Size([3, 5]), torch.Size([3, 2, 6]))
 """
 
@@ -30,7 +30,7 @@ from harken.nn.masks import length_mask
 TINY = 1e-9
 
 
-class Found(NamedTuple):
+class AnswerScores(NamedTuple):
     """The result for a batch of questions."""
 
     scores: Tensor  # (B, A) logits of the answers, or (B, V) log-probabilities of words where one is pointed at
@@ -38,7 +38,7 @@ class Found(NamedTuple):
 
 
 class Answerer(nn.Module):
-    """Word ids of facts (B, F, W), how many there are (B,), and word ids of a question (B, Q) -> `Found`."""
+    """Word ids of facts (B, F, W), how many there are (B,), and word ids of a question (B, Q) -> `AnswerScores`."""
 
     def __init__(self, config: AnswererConfig, vocabulary: int, answers: int) -> None:
         super().__init__()
@@ -47,12 +47,12 @@ class Answerer(nn.Module):
         self.hops: MemoryHops | ReductionHops = hops(config, vocabulary)
         self.answer = nn.Linear(width, width if config.output == "pointer" else answers)
 
-    def forward(self, facts: Tensor, counts: Tensor, question: Tensor) -> Found:
+    def forward(self, facts: Tensor, counts: Tensor, question: Tensor) -> AnswerScores:
         """A row without facts is answered from its question alone."""
-        found, attention = self.hops(facts, length_mask(counts, facts.shape[1]), question)  # (B, D), (B, H, F)
+        query, attention = self.hops(facts, length_mask(counts, facts.shape[1]), question)  # (B, D), (B, H, F)
         if self.output != "pointer":
-            return Found(self.answer(found), attention)
-        return Found(self._point(facts, self.answer(found), attention), attention)
+            return AnswerScores(self.answer(query), attention)
+        return AnswerScores(self._point(facts, self.answer(query), attention), attention)
 
     def _point(self, facts: Tensor, query: Tensor, attention: Tensor) -> Tensor:
         """Log-probabilities of all words of the vocabulary, summed over their positions in the facts."""
@@ -67,20 +67,20 @@ class Answerer(nn.Module):
         summed = shares.new_zeros(rows, self.hops.words.num_embeddings)
         return torch.log(summed.scatter_add(1, facts.flatten(1), shares) + TINY)
 
-    def loss(self, found: Found, wanted: Tensor, smoothing: float = 0.0) -> Tensor:
-        """Summed over the questions; wanted are ids (B,), or 0 and 1 (B, A) where a set is asked for."""
+    def loss(self, answers: AnswerScores, labels: Tensor, smoothing: float = 0.0) -> Tensor:
+        """Summed over the questions; labels are ids (B,), or 0 and 1 (B, A) where a set is asked for."""
         if self.output == "set":
-            return F.binary_cross_entropy_with_logits(found.scores, wanted, reduction="sum")
+            return F.binary_cross_entropy_with_logits(answers.scores, labels, reduction="sum")
         if self.output == "pointer":
-            return F.nll_loss(found.scores, wanted, reduction="sum")
-        return F.cross_entropy(found.scores, wanted, reduction="sum", label_smoothing=smoothing)
+            return F.nll_loss(answers.scores, labels, reduction="sum")
+        return F.cross_entropy(answers.scores, labels, reduction="sum", label_smoothing=smoothing)
 
-    def probabilities(self, found: Found, wanted: Tensor) -> Tensor:
-        """(B,) the probability of each wanted answer."""
+    def probabilities(self, answers: AnswerScores, labels: Tensor) -> Tensor:
+        """(B,) the probability of each right answer."""
         if self.output == "set":
-            each = torch.sigmoid(found.scores.float())
-            return torch.where(wanted > 0, each, 1 - each).prod(1)
-        return torch.softmax(found.scores.float(), -1).gather(1, wanted[:, None])[:, 0]
+            each = torch.sigmoid(answers.scores.float())
+            return torch.where(labels > 0, each, 1 - each).prod(1)
+        return torch.softmax(answers.scores.float(), -1).gather(1, labels[:, None])[:, 0]
 
     def dry_run(self, facts: int, words: int = 6) -> Tensor:
         """Scores (1, A) of a question about so many facts of `words` words (`harken.models.sizing`)."""

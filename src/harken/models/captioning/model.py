@@ -54,21 +54,21 @@ class CaptionModel(EncoderDecoder):
         self.grid, self.focus, self.image_size = encoder.grid, config.focus, image_size
 
     def loss_of_captions(
-        self, images: Tensor, owner: Tensor, target: Tensor, wanted: Tensor, smoothing: float = 0.0
+        self, images: Tensor, owner: Tensor, target: Tensor, labels: Tensor, smoothing: float = 0.0
     ) -> Tensor:
         """Summed loss over the real tokens of captions (R, T); `owner` (R,) is the image of each."""
         memory = self.encode(images, None)
         memory = memory.map(lambda values: values[owner])
         embedded = self.target_embedding(target)
-        loss = self._loss_of_hidden(self.narrow(self.decoder(embedded, memory)), wanted, smoothing)
+        loss = self._loss_of_hidden(self.narrow(self.decoder(embedded, memory)), labels, smoothing)
         if not (self.focus and self.training):
             return loss
-        num_tokens = (wanted != PAD).sum()
+        num_tokens = (labels != PAD).sum()
         known = torch.exp(-DECAY * loss.detach() / num_tokens)
         if float(known) < LEAST_WEIGHT:
             return loss
         some = slice(0, -(-len(target) // SAMPLE))
-        entropy = self.entropy(embedded[some], memory.map(lambda values: values[some]), wanted[some] != PAD)
+        entropy = self.entropy(embedded[some], memory.map(lambda values: values[some]), labels[some] != PAD)
         return loss + self.focus * known * num_tokens * entropy
 
     def entropy(self, embedded: Tensor, memory: Memory, real: Tensor) -> Tensor:

@@ -121,12 +121,12 @@ class FiltersEncoder(Encoder):
         """(B, S, E) -> memory (B, S, H)."""
         mask = None if lengths is None else length_mask(lengths, embedded.shape[1])
         values = hide(self.dropout(embedded * self.scale), mask)
-        steps, found = values.shape[1], []
+        steps, features = values.shape[1], []
         for kernel, product in zip(self.kernels, self.filters, strict=True):
             padded = F.pad(values, (0, 0, kernel // 2, (kernel - 1) // 2))
             windows = torch.cat([padded[:, start : start + steps] for start in range(kernel)], -1)  # (B, S, k E)
-            found.append(torch.relu(product(windows)))
-        return Memory(torch.cat(found, -1), mask)
+            features.append(torch.relu(product(windows)))
+        return Memory(torch.cat(features, -1), mask)
 
 
 class ConvolutionFront(nn.Module):

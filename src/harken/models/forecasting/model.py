@@ -12,8 +12,8 @@ The base is the forecast of a simple method (`harken.models.forecasting.smoothin
 
 >>> from harken.models.forecasting.config import RecurrentForecasterConfig
 >>> model = ForecastNetwork(RecurrentForecasterConfig(base="last"), channels=1, known=0, horizon=3, season=1)
->>> found = model(torch.tensor([[[1.0], [2.0], [4.0]]]), None, torch.zeros(1, 3, 0))
->>> found.shape, found[0, :, 1].tolist()  # the median of an untrained network on the last value
+>>> quantiles = model(torch.tensor([[[1.0], [2.0], [4.0]]]), None, torch.zeros(1, 3, 0))
+>>> quantiles.shape, quantiles[0, :, 1].tolist()  # the median of an untrained network on the last value
 (torch.Size([1, 3, 3]), [4.0, 4.0, 4.0])
 """
 
@@ -80,8 +80,8 @@ class ForecastNetwork(nn.Module):
         """Quantiles by every member, (M, B, T, Q)."""
         window = self.window(past, lengths)
         frames = torch.cat([window.values[..., None], past[..., 1:]], -1)
-        found = torch.stack([member(frames, lengths, window, future) for member in self.networks])
-        return window.last[:, :, None] + window.deviation[:, :, None] * found
+        outputs = torch.stack([member(frames, lengths, window, future) for member in self.networks])
+        return window.last[:, :, None] + window.deviation[:, :, None] * outputs
 
     def window(self, past: Tensor, lengths: Tensor | None) -> Window:
         """The target of a window without its level and scale."""
@@ -100,13 +100,13 @@ class ForecastNetwork(nn.Module):
         lags = torch.where(mask, values.gather(1, places.clamp_min(0)), 0.0)
         return Window(values, lags, mask, last, deviation)
 
-    def loss(self, found: Tensor, wanted: Tensor, weight: Tensor) -> Tensor:
+    def loss(self, outputs: Tensor, targets: Tensor, weight: Tensor) -> Tensor:
         """Pinball loss of (..., B, T, Q) against (B, T), summed over what `weight` (B, T) counts, mean over members.
 
         rho_q(e) = max(q e, (q - 1) e), twice: of a median it is the absolute error. Koenker and Bassett (1978).
         """
-        levels = torch.tensor(self.quantiles, device=found.device, dtype=found.dtype)
-        error = wanted[..., None] - found
+        levels = torch.tensor(self.quantiles, device=outputs.device, dtype=outputs.dtype)
+        error = targets[..., None] - outputs
         pinball = 2 * torch.maximum(levels * error, (levels - 1) * error).mean(-1)  # (..., B, T)
         return (pinball * weight).sum((-2, -1)).mean()
 
@@ -147,8 +147,8 @@ class ForecastNetwork(nn.Module):
         grown = grown.scatter(1, places[..., None].expand(-1, -1, past.shape[2]), fresh)
         longer = lengths + fresh.shape[1]
         surplus = (longer - steps).clamp_min(0)  # the oldest that no longer fit
-        kept = surplus[:, None] + torch.arange(steps, device=past.device)
-        return grown.gather(1, kept[..., None].expand(-1, -1, past.shape[2])), longer - surplus
+        positions = surplus[:, None] + torch.arange(steps, device=past.device)
+        return grown.gather(1, positions[..., None].expand(-1, -1, past.shape[2])), longer - surplus
 
     def influence(self, past: Tensor, lengths: Tensor | None, future: Tensor) -> Tensor:
         """How much each step of the past moves the forecast, (B, S): |d mean_k median_k / d y_s|, summing to 1."""
@@ -212,11 +212,11 @@ class Member(nn.Module):
         memory, context, _ = self.read(frames, lengths, future)
         summary = memory.summary()
         joined = torch.cat([context, summary[:, None].expand(-1, self.horizon, -1)], -1)
-        made = self.out(torch.tanh(self.hidden(joined)))  # (B, T, Q)
+        outputs = self.out(torch.tanh(self.hidden(joined)))  # (B, T, Q)
         median = self._base(window, summary)[..., None]
         if self.residual:
-            median = median + made[..., self.middle : self.middle + 1]
-        steps = F.softplus(made - 2.0)  # narrow at first: 0.13 of a deviation
+            median = median + outputs[..., self.middle : self.middle + 1]
+        steps = F.softplus(outputs - 2.0)  # narrow at first: 0.13 of a deviation
         below = steps[..., : self.middle].flip(-1).cumsum(-1).flip(-1)
         above = steps[..., self.middle + 1 :].cumsum(-1)
         return torch.cat([median - below, median, median + above], -1)
@@ -225,8 +225,8 @@ class Member(nn.Module):
         """The forecast of a simple method, (B, T)."""
         lags, mask = window.lags, window.mask
         if self.smoothing is not None and self.shift is not None:
-            found: Tensor = self.smoothing(lags, mask, self.shift(summary))
-            return found
+            smoothed: Tensor = self.smoothing(lags, mask, self.shift(summary))
+            return smoothed
         if self.base == "seasonal" and self.season <= lags.shape[1]:
             # 0, the last value, where the window does not reach back so far
             return lags[:, [self.season - 1 - step % self.season for step in range(self.horizon)]]

@@ -13,8 +13,8 @@ A window too short for a season leaves its two forecasts out.
 
 >>> layer = Smoothing(horizon=2, season=4)
 >>> lags = torch.tensor([[4.0, 3.0, 2.0, 1.0] * 5])  # the newest first
->>> found, possible = layer.forecasts(lags, torch.ones(1, 20, dtype=torch.bool))
->>> [round(value, 1) for value in found[0, :, 2].tolist()], possible.tolist()
+>>> forecasts, possible = layer.forecasts(lags, torch.ones(1, 20, dtype=torch.bool))
+>>> [round(value, 1) for value in forecasts[0, :, 2].tolist()], possible.tolist()
 ([1.0, 2.0], [[True, True, True, True]])
 """
 
@@ -43,10 +43,10 @@ class Smoothing(nn.Module):
 
     def forward(self, lags: Tensor, mask: Tensor, shift: Tensor | None = None) -> Tensor:
         """`shift` (B, 4) is added to the mixture before the softmax."""
-        found, possible = self.forecasts(lags, mask)  # (B, T, 4), (B, 4)
+        forecasts, possible = self.forecasts(lags, mask)  # (B, T, 4), (B, 4)
         scores = self.mixture * QUICKER if shift is None else self.mixture * QUICKER + shift
         scores = scores.expand_as(possible).masked_fill(~possible, -torch.inf)
-        return (found * torch.softmax(scores, -1)[:, None]).sum(-1)
+        return (forecasts * torch.softmax(scores, -1)[:, None]).sum(-1)
 
     def forecasts(self, lags: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Every simple forecast (B, T, 4), and which of them can be made of each window (B, 4)."""
@@ -54,11 +54,11 @@ class Smoothing(nn.Module):
         level = (self._weights("level", mask) * lags).sum(1)[:, None]  # (B, 1)
         now, slope = self._line(lags, mask)
         ahead = slope[:, None] * torch.cumsum(self._rate("damping") ** steps, 0)  # (B, T)
-        season, seen = self._season(lags, mask)
+        season, has_season = self._season(lags, mask)
         flat = level.expand(rows, self.horizon)
-        found = torch.stack([flat, now[:, None] + ahead, flat + season, flat + ahead + season], -1)
+        forecasts = torch.stack([flat, now[:, None] + ahead, flat + season, flat + ahead + season], -1)
         always = torch.ones(rows, 2, dtype=torch.bool, device=lags.device)
-        return found, torch.cat([always, seen[:, None].expand(rows, 2)], 1)
+        return forecasts, torch.cat([always, has_season[:, None].expand(rows, 2)], 1)
 
     def _rate(self, name: str) -> Tensor:
         return torch.sigmoid(self.rates[name] * QUICKER)

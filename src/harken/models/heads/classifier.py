@@ -63,7 +63,7 @@ def average(members: Sequence[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Te
     if len(members) == 1:
         return members[0]
     log_probs = torch.stack([torch.log_softmax(logits.float(), -1) for logits, _ in members])  # (M, B, F)
-    weights = [found for _, found in members if found is not None]
+    weights = [weight for _, weight in members if weight is not None]
     return torch.logsumexp(log_probs, 0) - math.log(len(members)), torch.stack(weights).mean(0) if weights else None
 
 
@@ -146,8 +146,8 @@ class ClassifierModel(nn.Module):
         """|d logit_k / d e_t| (B, T) of the predicted label k (Simonyan et al., 2014)."""
         with torch.enable_grad():
             embedded = self.reader.inputs(values).detach().requires_grad_()
-            found = [member.decide(embedded, lengths) for member in (self, *self.others)]
-            logits = self.merge(average(found)[0])
+            decisions = [member.decide(embedded, lengths) for member in (self, *self.others)]
+            logits = self.merge(average(decisions)[0])
             (gradient,) = torch.autograd.grad(logits.amax(-1).sum(), embedded)
         norms: Tensor = gradient.norm(dim=-1)
         return norms

@@ -45,8 +45,8 @@ class RegressorModel(nn.Module):
 
     def standard(self, values: Any, lengths: Tensor | None) -> Tensor:
         """Standardised, as the loss uses them."""
-        found: Tensor = self.network(values, lengths)[0]
-        return found
+        standardised: Tensor = self.network(values, lengths)[0]
+        return standardised
 
     def dry_run(self, length: int) -> Tensor:
         """Values (1, K) of a sequence of `length` steps (`harken.models.sizing`)."""

@@ -65,8 +65,8 @@ class LanguageNetwork(nn.Module, ABC):
 
     def forward(self, tokens: Tensor, state: Any = None) -> tuple[Tensor, Any]:
         """(B, T) -> hidden (B, T, O), the state after the last token."""
-        found = self.read(tokens, state)
-        return found.hidden, found.state
+        result = self.read(tokens, state)
+        return result.hidden, result.state
 
     @abstractmethod
     def step(self, tokens: Tensor, state: Any) -> Tensor:
@@ -77,13 +77,13 @@ class LanguageNetwork(nn.Module, ABC):
         return F.linear(hidden, self.output_weight, self.output_bias)
 
     def loss(
-        self, tokens: Tensor, wanted: Tensor, state: Any = None, smoothing: float = 0.0, z_loss: float = 0.0
+        self, tokens: Tensor, targets: Tensor, state: Any = None, smoothing: float = 0.0, z_loss: float = 0.0
     ) -> tuple[Tensor, Any]:
-        """Summed over `wanted` (B, T), which is `tokens` one step ahead; and the state after the last token."""
-        found = self.read(tokens, state)
-        flat, wanted = found.hidden.flatten(0, 1), wanted.flatten()
-        total = linear_cross_entropy(flat, self.output_weight, self.output_bias, wanted, smoothing, z_loss)
-        return total if found.penalty is None else total + wanted.numel() * found.penalty, found.state
+        """Summed over `targets` (B, T), which is `tokens` one step ahead; and the state after the last token."""
+        result = self.read(tokens, state)
+        flat, targets = result.hidden.flatten(0, 1), targets.flatten()
+        total = linear_cross_entropy(flat, self.output_weight, self.output_bias, targets, smoothing, z_loss)
+        return total if result.penalty is None else total + targets.numel() * result.penalty, result.state
 
     def dry_run(self, length: int) -> Tensor:
         """Logits (1, T, V) of a text of `length` tokens (`harken.models.sizing`)."""

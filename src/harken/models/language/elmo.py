@@ -49,16 +49,16 @@ class ElmoNetwork(nn.Module):
         """Words (B, T, D), and the outputs of each layer, forward and backward."""
         spelled: Tensor = self.project(self.speller(batch.spellings))[batch.spelled]  # (B, T, D)
         reverse = reverse_indices(lengths, spelled.shape[1])
-        back = [gather_steps(made, reverse) for made in self._read(self.back, gather_steps(spelled, reverse))]
+        back = [gather_steps(states, reverse) for states in self._read(self.back, gather_steps(spelled, reverse))]
         return spelled, self._read(self.ahead, spelled), back
 
     def _read(self, layers: nn.ModuleList, below: Tensor) -> list[Tensor]:
-        made: list[Tensor] = []
+        outputs: list[Tensor] = []
         for depth, layer in enumerate(layers):
             above = layer(self.dropout(below))[0]
             below = above + below if depth else above
-            made.append(below)
-        return made
+            outputs.append(below)
+        return outputs
 
     def layers_of(self, batch: WordBatch, lengths: Tensor) -> Tensor:
         """(L + 1, B, T, 2 D): the words first, then each layer; padding holds arbitrary values."""
@@ -74,8 +74,8 @@ class ElmoNetwork(nn.Module):
 
     def loss(self, batch: WordBatch, lengths: Tensor, smoothing: float = 0.0) -> Tensor:
         """- log P of every next word and of every previous one, summed."""
-        hidden, wanted = (torch.cat(pair) for pair in zip(*self.top(batch, lengths), strict=True))
-        return linear_cross_entropy(hidden, self.output.weight, self.output.bias, wanted, smoothing)
+        hidden, labels = (torch.cat(pair) for pair in zip(*self.top(batch, lengths), strict=True))
+        return linear_cross_entropy(hidden, self.output.weight, self.output.bias, labels, smoothing)
 
     def dry_run(self, length: int) -> Tensor:
         """Logits (2 T - 2, V) of a sentence of `length` words in both directions (`harken.models.sizing`)."""

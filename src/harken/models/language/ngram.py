@@ -105,10 +105,10 @@ class NGram:
             context = numbers[:-1]  # of the length - 1 words before each position; -1: never seen
             key = np.where(context >= 0, context * self.stride + text, -1)
             rows = np.searchsorted(table.keys, key).clip(max=len(table.keys) - 1)
-            seen = table.keys[rows] == key
+            is_known = table.keys[rows] == key
             backoff = np.where(context >= 0, table.backoff[context.clip(min=0)], 1.0)
-            probability = np.where(seen, table.probability[rows], 0.0) + backoff * probability
-            numbers = np.concatenate([[-1], np.where(seen, rows, -1)])
+            probability = np.where(is_known, table.probability[rows], 0.0) + backoff * probability
+            numbers = np.concatenate([[-1], np.where(is_known, rows, -1)])
             if length == 1:
                 numbers[0] = -1
         return np.log(probability[order - 1 :])
@@ -188,25 +188,25 @@ def _fit(text: np.ndarray, is_event: np.ndarray, stride: int, order: int) -> lis
     keys, ends, counts = [], [], []
     for length in range(1, order + 1):
         key = numbers[:-1][length - 1 :] * stride + text[length - 1 :]  # n-grams that end at each position
-        found, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-        keys.append(found)
+        distinct, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        keys.append(distinct)
         ends.append(first + length - 1)  # a position where each n-gram ends
-        counts.append(np.bincount(inverse[is_event[length - 1 :]], minlength=len(found)))
+        counts.append(np.bincount(inverse[is_event[length - 1 :]], minlength=len(distinct)))
         numbers = np.full(len(text) + 1, -1, dtype=np.int64)
         numbers[length:] = inverse
     tables = []
-    for length, (found, count) in enumerate(zip(keys, counts, strict=True), 1):
+    for length, (distinct, count) in enumerate(zip(keys, counts, strict=True), 1):
         if length < order:  # the number of longer n-grams that end in each
             longer = ends[length][counts[length] > 0]
-            count = np.bincount(_suffixes(keys, longer, text, stride, length), minlength=len(found))
-        context = found // stride
+            count = np.bincount(_suffixes(keys, longer, text, stride, length), minlength=len(distinct))
+        context = distinct // stride
         contexts = 1 if length == 1 else len(keys[length - 2])
         discount = _discounts(count)[np.minimum(count, 3)]
         total = np.bincount(context, weights=count, minlength=contexts)
         discounted = np.bincount(context, weights=np.minimum(discount, count), minlength=contexts)
         below = np.maximum(total, 1e-300)
         share = np.where(total[context] > 0, np.maximum(count - discount, 0.0) / below[context], 0.0)
-        tables.append(Order(found, share, np.where(total > 0, discounted / below, 1.0)))
+        tables.append(Order(distinct, share, np.where(total > 0, discounted / below, 1.0)))
     return tables
 
 
@@ -224,5 +224,5 @@ def _discounts(counts: np.ndarray) -> np.ndarray:
     if not (one and two and three):
         return np.array([0.0, DEFAULT_DISCOUNT, DEFAULT_DISCOUNT, DEFAULT_DISCOUNT])
     scale = one / (one + 2 * two)
-    found = [1 - 2 * scale * two / one, 2 - 3 * scale * three / two, 3 - 4 * scale * four / three]
-    return np.array([0.0, *(min(max(value, 0.0), number) for number, value in enumerate(found, 1))])
+    discounts = [1 - 2 * scale * two / one, 2 - 3 * scale * three / two, 3 - 4 * scale * four / three]
+    return np.array([0.0, *(min(max(value, 0.0), number) for number, value in enumerate(discounts, 1))])

@@ -56,10 +56,10 @@ def captured_loss(
     source: Tensor,
     lengths: Tensor | None,
     target: Tensor,
-    wanted: Tensor,
+    labels: Tensor,
     smoothing: float,
     z_loss: float,
 ) -> Tensor:
     """`TranslationModel.loss`, without reading anything back from the GPU."""
     with device_only():
-        return model.loss(source, lengths, target, wanted, smoothing, z_loss=z_loss)
+        return model.loss(source, lengths, target, labels, smoothing, z_loss=z_loss)

@@ -89,9 +89,9 @@ class RecurrentCellsConfig(ModelTable):
         for key, (cell, default) in CELL_OPTIONS.items():
             value = getattr(self, key)
             if value != default and self.cell != cell:
-                found = f'"{value}"' if isinstance(value, str) else str(value).lower()
+                shown = f'"{value}"' if isinstance(value, str) else str(value).lower()
                 raise ValueError(
-                    f'{key} = {found} is an option of cell = "{cell}", not of "{self.cell}"; choose that cell, or '
+                    f'{key} = {shown} is an option of cell = "{cell}", not of "{self.cell}"; choose that cell, or '
                     f"remove {key}"
                 )
         if self.connections == "none" and self.connections_from != 2:

@@ -70,20 +70,20 @@ class RecurrentLanguage(LanguageNetwork):
     def read(self, tokens: Tensor, state: RecurrentLanguageState | None = None) -> Read:
         """One layer after the other over the whole piece."""
         below, last = self._layers(tokens, state)
-        made = self.dropout(below[-1])  # (B, T, H)
-        penalty = self._penalty(below[-1], made) if self.training else None
-        return Read(self.narrow(made), RecurrentLanguageState(last), penalty)
+        hidden = self.dropout(below[-1])  # (B, T, H)
+        penalty = self._penalty(below[-1], hidden) if self.training else None
+        return Read(self.narrow(hidden), RecurrentLanguageState(last), penalty)
 
     def layers_of(self, tokens: Tensor, state: RecurrentLanguageState | None = None) -> Tensor:
         """(L, B, T, H); a narrower top layer is padded with zeros."""
-        made, width = self._layers(tokens, state)[0][1:], max(self.widths)
-        return torch.stack([nn.functional.pad(one, (0, width - one.shape[-1])) for one in made])
+        outputs, width = self._layers(tokens, state)[0][1:], max(self.widths)
+        return torch.stack([nn.functional.pad(output, (0, width - output.shape[-1])) for output in outputs])
 
     def start(self, rows: int, prompt: Tensor | None = None, max_length: int = CAPACITY) -> RecurrentLanguageState:
         """Zeros, or the state after the prompts."""
         weight = self.embedding.weight
         state = RecurrentLanguageState(
-            [tuple(weight.new_zeros(rows, made) for _ in range(self.config.parts)) for made in self.widths]
+            [tuple(weight.new_zeros(rows, width) for _ in range(self.config.parts)) for width in self.widths]
         )
         return state if prompt is None or not prompt.shape[1] else self(prompt, state)[1]
 
@@ -98,8 +98,8 @@ class RecurrentLanguage(LanguageNetwork):
     def carried(self, rows: int) -> dict[str, Tensor]:
         """`hidden.0`, `cell.0` ... of every layer, (rows, H), in float32."""
         return {
-            f"{part}.{depth}": torch.zeros(rows, made)
-            for depth, made in enumerate(self.widths)
+            f"{part}.{depth}": torch.zeros(rows, width)
+            for depth, width in enumerate(self.widths)
             for part in PARTS[: self.config.parts]
         }
 
@@ -109,10 +109,10 @@ class RecurrentLanguage(LanguageNetwork):
         keep = self._kept_words(embedded)
         below, states = [embedded if keep is None else embedded * keep[tokens][:, :, None]], []
         for depth, layer in enumerate(self.layers):
-            seen = (self.between if depth else self.dropout)(self.connections.into(below))
-            begin = None if state is None else _for_layer([part.to(seen.dtype) for part in state.layers[depth]])
-            made, last = call_with_dropped_weights(layer, self.config.weight_drop, seen, begin)
-            below.append(self.connections.out(depth, below, made))
+            inputs = (self.between if depth else self.dropout)(self.connections.into(below))
+            begin = None if state is None else _for_layer([part.to(inputs.dtype) for part in state.layers[depth]])
+            outputs, last = call_with_dropped_weights(layer, self.config.weight_drop, inputs, begin)
+            below.append(self.connections.out(depth, below, outputs))
             states.append(tuple(part[0] for part in (last if isinstance(last, tuple) else (last,))))
         return below, states
 
@@ -123,14 +123,14 @@ class RecurrentLanguage(LanguageNetwork):
         share = 1 - self.config.word_dropout
         return like.new_empty(self.embedding.num_embeddings).bernoulli_(share).div_(share)
 
-    def _penalty(self, made: Tensor, dropped: Tensor) -> Tensor | None:
+    def _penalty(self, states: Tensor, dropped: Tensor) -> Tensor | None:
         """Per token, from the top layer's states before and after dropout (B, T, H)."""
         if not (self.config.activation_penalty or self.config.temporal_penalty):
             return None
-        found = self.config.activation_penalty * dropped.float().square().mean()
-        if made.shape[1] > 1:
-            found = found + self.config.temporal_penalty * (made[:, 1:] - made[:, :-1]).float().square().mean()
-        return found
+        penalty = self.config.activation_penalty * dropped.float().square().mean()
+        if states.shape[1] > 1:
+            penalty = penalty + self.config.temporal_penalty * (states[:, 1:] - states[:, :-1]).float().square().mean()
+        return penalty
 
 
 def _for_layer(state: Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:

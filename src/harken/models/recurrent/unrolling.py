@@ -74,7 +74,7 @@ class UnrolledParts(StepParts):
             sizes = [decoder.width if any(decoder.reads) else 0, *decoder.connections.input_sizes[1:]]
             self.masks = [decoder.dropout.mask(len(like), size, like) if size else None for size in sizes]
         self.context: Product | None = None  # query (B, H) -> context (B, H) by the fused kernel
-        if deferred and not weights and not config.coverage and state.keys is not None:
+        if deferred and not weights and not config.coverage and state.keys is not None and state.memory is not None:
             self.context = decoder.attend.fused(state.keys, state.memory, state.mask)
         self.tokens = self.cells[0].project_tokens(embedded).unbind(1)  # T x (B, gates x H)
 

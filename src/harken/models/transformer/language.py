@@ -42,7 +42,7 @@ class TransformerLanguage(LanguageNetwork):
             hidden = self.stack(self._embed(tokens, 0), balance=balance)
             penalty = None if balance is None else self.balance * balance.total()
             return Read(hidden, None if self.training else self.start(len(tokens), tokens), penalty)
-        cache = None if state is None else state.cache
+        cache: Any = None if state is None else state.cache
         with torch.no_grad():
             hidden, cache = self.stack.step(self._embed(tokens, 0 if cache is None else cache.length), cache)
         return Read(hidden, TransformerState(cache))

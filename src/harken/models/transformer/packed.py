@@ -115,13 +115,13 @@ def packed_loss(
     model: TranslationModel,
     source: Tensor,
     target: Tensor,
-    wanted: Tensor,
+    labels: Tensor,
     sources: PackedMask,
     targets: PackedMask,
     cross: PackedMask,
     smoothing: float = 0.0,
     z_loss: float = 0.0,
 ) -> Tensor:
-    """The summed loss of packed pairs; `wanted` (T,) is `target` one step ahead with EOS, 0 where there is padding."""
+    """The summed loss of packed pairs; `labels` (T,) is `target` one step ahead with EOS, 0 where there is padding."""
     hidden = packed_hidden(model, source, target, sources, targets, cross)
-    return linear_cross_entropy(hidden, model.output_weight, model.output_bias, wanted, smoothing, z_loss, PAD)
+    return linear_cross_entropy(hidden, model.output_weight, model.output_bias, labels, smoothing, z_loss, PAD)

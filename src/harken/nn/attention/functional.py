@@ -94,12 +94,12 @@ def attend_with_weights(
     scores = score(query, key)  # (..., T, S)
     if bias is not None:
         scores = scores + bias(query, key)
-    seen = attention_mask(mask, causal, query.shape[-2], key.shape[-2], query.device)
-    weights = masked_softmax(scores, seen, hard).to(value.dtype)
-    kept = F.dropout(weights, dropout) if dropout else weights
-    context = kept @ value  # (..., T, V)
+    visible = attention_mask(mask, causal, query.shape[-2], key.shape[-2], query.device)
+    weights = masked_softmax(scores, visible, hard).to(value.dtype)
+    dropped = F.dropout(weights, dropout) if dropout else weights
+    context = dropped @ value  # (..., T, V)
     if value_bias is not None:
-        context = context + value_bias(kept)
+        context = context + value_bias(dropped)
     return context, weights
 
 
@@ -249,9 +249,9 @@ class Attention(nn.Module):
             each = (self.score(query[:, one], keys, *(part[:, one] for part in given)) for one in range(beam))
             return torch.stack(list(each), 1)
 
-        seen = None if mask is None else mask[:, None]
+        visible = None if mask is None else mask[:, None]
         queries = query.unflatten(0, (len(memory), beam)) if beam > 1 else query[:, None]
-        context, weights = attend_with_weights(queries, keys, memory, seen, score=score, hard=hard)
+        context, weights = attend_with_weights(queries, keys, memory, visible, score=score, hard=hard)
         return (context.flatten(0, 1), weights.flatten(0, 1)) if beam > 1 else (context[:, 0], weights[:, 0])
 
     def fused(self, keys: Tensor, memory: Tensor, mask: Tensor | None) -> Callable[[Tensor], Tensor] | None:

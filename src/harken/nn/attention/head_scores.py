@@ -41,11 +41,11 @@ class ScaledHeads(nn.Module):
         return query
 
     def keys(self, key: Tensor) -> Tensor:
-        """(B, N, S, K) -> (B, N, S, K), computed once and kept in caches."""
+        """(B, N, S, K) -> (B, N, S, K), computed once and cached."""
         return key
 
     def forward(self, query: Tensor, key: Tensor, table: Tensor | None = None, rows: Tensor | None = None) -> Tensor:
-        """What `queries` and `keys` returned, (B, N, T, K) and (B, N, S, K) -> scores (B, N, T, S).
+        """Results of `queries` and `keys`, (B, N, T, K) and (B, N, S, K) -> scores (B, N, T, S).
 
         With a table (R, K), row rows[.., i, j] of it is added to key j for query i; rows (T, S) or (B, 1, T, S).
         """
@@ -130,7 +130,7 @@ class AdditiveHeads(ScaledHeads):
         sentences = max(1, CHUNK // (targets * each))
         positions = max(1, min(targets, CHUNK // (sentences * each)))
         rows = None if rows is None else rows.expand(batch, 1, targets, -1)
-        found = []
+        scores = []
         for first in range(0, batch, sentences):
             some, parts = slice(first, first + sentences), []
             for start in range(0, targets, positions):
@@ -143,8 +143,8 @@ class AdditiveHeads(ScaledHeads):
                     parts.append(checkpoint(additive_scores, *inputs, use_reentrant=False, preserve_rng_state=False))
                 else:
                     parts.append(additive_scores(*inputs))
-            found.append(torch.cat(parts, 2))
-        return torch.cat(found)
+            scores.append(torch.cat(parts, 2))
+        return torch.cat(scores)
 
 
 def additive_scores(

@@ -62,21 +62,21 @@ class MultiheadAttention(nn.Module):
         super().__init__()
         if embed_dim <= 0 or num_heads <= 0 or embed_dim % num_heads:
             raise ValueError(f"embed_dim {embed_dim} cannot be shared by {num_heads} heads: choose a multiple")
-        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
         self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn
         joint = self.kdim == embed_dim and self.vdim == embed_dim
-        self.in_proj_weight = nn.Parameter(torch.empty(3 * embed_dim, embed_dim, **made)) if joint else None
+        self.in_proj_weight = nn.Parameter(torch.empty(3 * embed_dim, embed_dim, **factory)) if joint else None
         for name, width in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):
-            weight = None if joint else nn.Parameter(torch.empty(embed_dim, width, **made))
+            weight = None if joint else nn.Parameter(torch.empty(embed_dim, width, **factory))
             self.register_parameter(f"{name}_proj_weight", weight)
-        self.in_proj_bias = nn.Parameter(torch.empty(3 * embed_dim, **made)) if bias else None
-        self.out_proj = nn.Linear(embed_dim, embed_dim, bias, **made)
-        self.bias_k = nn.Parameter(torch.empty(1, 1, embed_dim, **made)) if add_bias_kv else None
-        self.bias_v = nn.Parameter(torch.empty(1, 1, embed_dim, **made)) if add_bias_kv else None
+        self.in_proj_bias = nn.Parameter(torch.empty(3 * embed_dim, **factory)) if bias else None
+        self.out_proj = nn.Linear(embed_dim, embed_dim, bias, **factory)
+        self.bias_k = nn.Parameter(torch.empty(1, 1, embed_dim, **factory)) if add_bias_kv else None
+        self.bias_v = nn.Parameter(torch.empty(1, 1, embed_dim, **factory)) if add_bias_kv else None
         self._reset_parameters()  # before the score draws its own, so that the same seed gives torch's weights
-        self.score = head_score(score, num_heads, self.head_dim).to(**made)
+        self.score = head_score(score, num_heads, self.head_dim).to(**factory)
         self.positions = positions or AttentionPositions()
         if self.positions.rotates_qk and not self.score.is_dot_product:
             raise ValueError(f"rotary positions need a dot-product score, and {score!r} is none; choose another")
@@ -193,10 +193,10 @@ class MultiheadAttention(nn.Module):
         for mask in (attn_mask, None if padding is None else padding[:, None, None]):
             if mask is None:
                 continue
-            seen = ~mask if mask.dtype == torch.bool else mask != -torch.inf
-            visible = seen if visible is None else visible & seen
+            allowed = ~mask if mask.dtype == torch.bool else mask != -torch.inf
+            visible = allowed if visible is None else visible & allowed
             if mask.is_floating_point():
-                bias = mask.masked_fill(~seen, 0.0).to(query.dtype)
+                bias = mask.masked_fill(~allowed, 0.0).to(query.dtype)
                 added = bias if added is None else added + bias
         if extra:  # keys that the layer adds are always visible
             visible = None if visible is None else F.pad(visible, (0, extra), value=True)

@@ -28,7 +28,7 @@ def distances(targets: int, sources: int, device: torch.device | str | None = No
 
 
 class AttentionFunctions(NamedTuple):
-    """What positions make of one attention."""
+    """The score, the bias and the value bias of one attention, by its positions."""
 
     score: ScoreFunction
     bias: BiasFunction | None = None

@@ -33,16 +33,16 @@ def ancestors(heads: Tensor) -> Tensor:
     if bool((heads >= length).any()):
         raise ValueError(f"a word's head is number {int(heads.max())}, but the last word is number {length - 1}")
     itself = torch.eye(length, dtype=torch.bool, device=heads.device).expand(len(heads), -1, -1)
-    above, found = heads, itself
+    above, ancestors = heads, itself
     for _ in range(length):
         there = above >= 0
         if not bool(there.any()):
-            return found
-        found = found | (there[..., None] & itself[0][above.clamp(min=0)])
+            return ancestors
+        ancestors = ancestors | (there[..., None] & itself[0][above.clamp(min=0)])
         above = torch.where(there, heads.gather(1, above.clamp(min=0)), -1)
     if bool((above >= 0).any()):
         raise ValueError("the heads go round in a circle; each sentence needs a root, whose head is -1")
-    return found
+    return ancestors
 
 
 def dependency_depths(heads: Tensor) -> Tensor:

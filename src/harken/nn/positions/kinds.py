@@ -22,7 +22,7 @@ from harken.registry import POSITIONS
 
 
 def added_positions(kind: str, width: int, max_length: int) -> nn.Module | None:
-    """What is added to the input; None where nothing is."""
+    """The positions that are added to the input; None where they act in attention."""
     if kind not in POSITIONS:
         one_of("positions", kind, POSITIONS.names())
     if kind not in POSITIONS.shipped:

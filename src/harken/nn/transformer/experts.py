@@ -88,11 +88,11 @@ class Experts(nn.Module):
         counts = self.counts(chosen)
         inner = grouped_linear(tokens[order // self.active], self.expand, self.expand_bias, expert, counts)
         inner = self.dropout(self.activation(inner))
-        found = grouped_linear(inner, self.contract, self.contract_bias, expert, counts)  # (M A, D)
+        outputs = grouped_linear(inner, self.contract, self.contract_bias, expert, counts)  # (M A, D)
         position = torch.empty_like(order)
         position[order] = torch.arange(len(order), device=order.device)  # the inverse permutation
-        found = found[position].unflatten(0, chosen.shape)  # (M, A, D)
-        return _restore((shares[..., None].to(found.dtype) * found).sum(1), values, real), balance
+        outputs = outputs[position].unflatten(0, chosen.shape)  # (M, A, D)
+        return _restore((shares[..., None].to(outputs.dtype) * outputs).sum(1), values, real), balance
 
     def reference(self, values: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The same with every expert on every token."""
@@ -102,8 +102,8 @@ class Experts(nn.Module):
         chosen, shares, balance = self.choose(tokens)
         weights = torch.zeros(len(tokens), self.experts, dtype=shares.dtype, device=shares.device)
         weights = weights.scatter(1, chosen, shares)  # (M, E), 0 for those that were not chosen
-        found = torch.stack([self.expert(number, tokens) for number in range(self.experts)], 1)  # (M, E, D)
-        return _restore((weights[..., None].to(found.dtype) * found).sum(1), values, real), balance
+        outputs = torch.stack([self.expert(number, tokens) for number in range(self.experts)], 1)  # (M, E, D)
+        return _restore((weights[..., None].to(outputs.dtype) * outputs).sum(1), values, real), balance
 
     def choose(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(M, D) -> the experts chosen (M, A), their weights (M, A) and the balance."""
@@ -177,9 +177,9 @@ def _weights(experts: int, outputs: int, inputs: int) -> nn.Parameter:
     return nn.Parameter(weight)
 
 
-def _restore(found: Tensor, values: Tensor, real: Tensor | None) -> Tensor:
+def _restore(outputs: Tensor, values: Tensor, real: Tensor | None) -> Tensor:
     """(M, D) -> (..., D), 0 where there was padding."""
     if real is not None:
         indices = real.nonzero()[:, 0]
-        found = found.new_zeros(len(real), found.shape[-1]).index_copy(0, indices, found)
-    return found.view(values.shape)
+        outputs = outputs.new_zeros(len(real), outputs.shape[-1]).index_copy(0, indices, outputs)
+    return outputs.view(values.shape)

@@ -87,9 +87,7 @@ class _Layer(nn.Module):
     def _feed_forward(self, x: Tensor) -> Weighted:
         return self.linear2(self.dropout(self.activation(self.linear1(x)))), None
 
-    def _run(self, *arguments: Any, need_weights: bool = False, **named: Any) -> Weighted:
-        """The call's arguments -> the result and, where they are needed, the weights (B, N, T, S)."""
-        raise NotImplementedError
+    _run: Callable[..., Weighted]  # the call's arguments and `need_weights` -> the result and the weights or None
 
     def with_weights(self, *arguments: Any, **named: Any) -> tuple[Tensor, Tensor]:
         """The result of the call, and the weights (B, N, T, S) of an encoder's own or of those over the memory."""

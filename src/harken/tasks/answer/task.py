@@ -14,7 +14,7 @@ from harken.data.rows import id_type, rows_of
 from harken.data.text.questions import Question, QuestionBatch, QuestionIds, words_of
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
-from harken.models.answering.model import Answerer, Found
+from harken.models.answering.model import Answerer, AnswerScores
 from harken.tasks.answer.answers import BETWEEN, Answers, Kind
 from harken.tasks.answer.recipe import AnswerRecipe
 from harken.tasks.sequence_task import SequenceTask, Sums, length_batches
@@ -94,7 +94,7 @@ class AnswerTask(SequenceTask[Answerer, AnswerBatch]):
         answered = known >= 0 if known.ndim == 1 else torch.ones(len(known), dtype=torch.bool)
         sums = {"loss": 0.0, "chance": 0.0, "count": len(known)}
         if answered.any():
-            some = Found(found.scores[answered], found.attention)
+            some = AnswerScores(found.scores[answered], found.attention)
             sums["loss"] = float(model.loss(some, known[answered]))
             sums["chance"] = float(model.probabilities(some, known[answered]).sum())
         texts, _ = texts_of_scores(found.scores, self.answers, self.tokenizer)
