@@ -99,14 +99,14 @@ def _of_file(path: Path) -> Fingerprint:
         kept = json.loads(place.read_text(encoding="utf-8"))
         if kept["file"] == known:
             return Fingerprint(**kept["fingerprint"])
-    found = _read_file(path)
+    file_fingerprint = _read_file(path)
     with suppress(UserError, OSError):
-        atomic_write(place, json.dumps({"file": known, "fingerprint": vars(found)}) + "\n")
-    return found
+        atomic_write(place, json.dumps({"file": known, "fingerprint": vars(file_fingerprint)}) + "\n")
+    return file_fingerprint
 
 
 def _read_file(path: Path) -> Fingerprint:
-    found, count, lines, last = hashlib.sha256(), 0, 0, b"\n"
+    digest, count, lines, last = hashlib.sha256(), 0, 0, b"\n"
     is_text = path.suffix not in COMPRESSIONS
 
     def read(block: bytes) -> None:
@@ -116,27 +116,27 @@ def _read_file(path: Path) -> Fingerprint:
         if is_text:
             lines, last = lines + block.count(b"\n"), block[-1:]
 
-    _hash_into(found, path, read)
-    return Fingerprint(found.hexdigest(), count, lines + (last != b"\n") if is_text else None)
+    _hash_into(digest, path, read)
+    return Fingerprint(digest.hexdigest(), count, lines + (last != b"\n") if is_text else None)
 
 
 def _of_files(folder: Path, members: Sequence[str] | None) -> Fingerprint:
-    found, count, files = hashlib.sha256(), 0, 0
+    digest, count, files = hashlib.sha256(), 0, 0
     for name in sorted(set(_walk(folder) if members is None else members)):
         path = folder / name
         if not path.is_file():
             continue
         size = path.stat().st_size
-        found.update(f"{len(os.fsencode(name))}:{size}:".encode() + os.fsencode(name))
-        _hash_into(found, path)
+        digest.update(f"{len(os.fsencode(name))}:{size}:".encode() + os.fsencode(name))
+        _hash_into(digest, path)
         count, files = count + size, files + 1
-    return Fingerprint(found.hexdigest(), count, files=files)
+    return Fingerprint(digest.hexdigest(), count, files=files)
 
 
-def _hash_into(found: Any, path: Path, also: Callable[[bytes], None] | None = None) -> None:
+def _hash_into(digest: Any, path: Path, also: Callable[[bytes], None] | None = None) -> None:
     with open(path, "rb", buffering=0) as stream:
         while block := stream.read(BLOCK):
-            found.update(block)
+            digest.update(block)
             if also is not None:
                 also(block)
 

@@ -44,9 +44,9 @@ BLOCK_ROWS = 1 << 20  # of an array on the disk that are in memory at once
 Row = TypeVar("Row")
 
 
-def size_of(wanted: int | float | None, default: tuple[float, int] = (0.05, 1000)) -> Size:
+def size_of(given: int | float | None, default: tuple[float, int] = (0.05, 1000)) -> Size:
     """The size that a recipe gives (rows, a share, or nothing) as a `Size`."""
-    return default if wanted is None else wanted
+    return default if given is None else given
 
 
 def normalise(text: str) -> str:
@@ -133,10 +133,10 @@ def _take_below(
     """The parts, where the groups below `limit` suffice to know them."""
     bound = np.uint64(min(int(limit * SCALE), SCALE - 1))
     weight: Counter[int] = Counter()
-    for start in range(0, len(positions), BLOCK_ROWS):
-        block = positions[start : start + BLOCK_ROWS]
+    for first in range(0, len(positions), BLOCK_ROWS):
+        block = positions[first : first + BLOCK_ROWS]
         chosen = block < bound if limit < 1 else np.ones(len(block), dtype=bool)
-        own = None if weights is None else np.array(weights[start : start + BLOCK_ROWS])[chosen]
+        own = None if weights is None else np.array(weights[first : first + BLOCK_ROWS])[chosen]
         groups, places = np.unique(block[chosen], return_inverse=True)
         counts = np.bincount(places, own, minlength=len(groups)).astype(np.int64)
         weight.update(dict(zip(groups.tolist(), counts.tolist(), strict=True)))
@@ -236,8 +236,8 @@ def cut_by_position(lengths: Sequence[int] | np.ndarray, shares: Sequence[float]
     """
     reached = np.cumsum(lengths)
     total = int(reached[-1]) if len(reached) else 0
-    wanted = 1 - np.cumsum(shares[::-1])[::-1]
-    ends = [int(np.searchsorted(reached, share * total + 1e-9, side="right")) for share in wanted]
+    starts = 1 - np.cumsum(shares[::-1])[::-1]
+    ends = [int(np.searchsorted(reached, share * total + 1e-9, side="right")) for share in starts]
     return [end if share else len(reached) for end, share in zip(ends, _tails(shares), strict=True)] + [len(reached)]
 
 
@@ -264,10 +264,10 @@ class Parts:
         Raises:
             UserError: there is none of this name.
         """
-        found = {own: rows for own, rows in self.parts().items() if len(rows)}
-        if name not in found:
-            raise UserError(f"{self.name} has no split {name!r}; choose --split {' or '.join(found)}, or give files")
-        return found[name]
+        parts = {own: rows for own, rows in self.parts().items() if len(rows)}
+        if name not in parts:
+            raise UserError(f"{self.name} has no split {name!r}; choose --split {' or '.join(parts)}, or give files")
+        return parts[name]
 
     def digests(self) -> dict[str, str]:
         """A digest of every part, to be stored with a run and compared later (`changed_parts`)."""
@@ -302,13 +302,13 @@ def format_digest(count: int, total: int) -> str:
     return f"{count}:{total % DIGEST_SPACE:032x}"
 
 
-def changed_parts(stored: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+def changed_parts(stored: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
     """Names of the parts whose digests differ.
 
     >>> changed_parts({"train": "1:a", "test": "1:b"}, {"train": "1:a", "test": "2:c"})
     ['test']
     """
-    return [name for name in {**stored, **found} if stored.get(name) != found.get(name)]
+    return [name for name in {**stored, **current} if stored.get(name) != current.get(name)]
 
 
 @cache

@@ -45,8 +45,8 @@ class Baseline:
     def line(self) -> str:
         """For the start of a run."""
         sample = f" (fitted on a sample of {self.fitted_on:,})" * self.sampled
-        found = ", ".join(f"{name} {value:.3f}" for name, value in self.scores["valid"].items() if name != COUNT)
-        return f"baseline ({self.name}): {found} on validation{sample}"
+        metrics = ", ".join(f"{name} {value:.3f}" for name, value in self.scores["valid"].items() if name != COUNT)
+        return f"baseline ({self.name}): {metrics} on validation{sample}"
 
     def on_card(self, best: Mapping[str, Any]) -> str:
         """Beside the best validation of the model."""
@@ -60,9 +60,9 @@ class Baseline:
         own = self.scores[split][self.metric]
         return value is not None and (own > value if self.mode == "max" else own < value)
 
-    def warning(self, found: Mapping[str, Any], split: str = "valid") -> str:
+    def warning(self, metrics: Mapping[str, Any], split: str = "valid") -> str:
         """Says that the model is worse; empty where it is not."""
-        value = found.get(self.metric)
+        value = metrics.get(self.metric)
         if value is None or not self.is_above(value, split):
             return ""
         return (
@@ -81,10 +81,10 @@ class BaselineArtifact(Artifact[Baseline]):
         atomic_write(folder / self.file.file, json.dumps(asdict(value), ensure_ascii=False) + "\n")
 
     def load(self, folder: Path) -> Baseline:
-        found = self.file.load(folder)
-        if any(found.metric not in scores or COUNT not in scores for scores in found.scores.values()):
+        baseline = self.file.load(folder)
+        if any(baseline.metric not in scores or COUNT not in scores for scores in baseline.scores.values()):
             raise damaged(folder / self.file.file)
-        return found
+        return baseline
 
     def find(self, folder: Path | None) -> Baseline | None:
         """That of a run folder; None for a run without one."""
@@ -121,14 +121,16 @@ def compare(
             stored, split = compute(), "test"
         except UserError:  # the training data is not there
             return scores
-    found = stored.scores[split]
+    baseline_scores = stored.scores[split]
     value = scores[name or stored.metric]
     if not name:
         note = f"{stored.name}, fitted on {stored.fitted_on:,} training examples"
-        scores.metrics.append(Metric(f"baseline {stored.metric}", found[stored.metric], note=note, digits=4, key=None))
+        scores.metrics.append(
+            Metric(f"baseline {stored.metric}", baseline_scores[stored.metric], note=note, digits=4, key=None)
+        )
     scores.details["baseline"] = {
         "name": stored.name,
-        **{metric: number for metric, number in found.items() if metric != COUNT},
+        **{metric: number for metric, number in baseline_scores.items() if metric != COUNT},
         "is_above_model": stored.is_above(value, split),
     }
     if warning := stored.warning({stored.metric: value}, split):

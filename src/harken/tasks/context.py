@@ -40,9 +40,9 @@ class ContextArtifact(Artifact["Context"]):
         copy_context(value.place, folder)
 
     def load(self, folder: Path) -> Context:
-        found = open_context(folder / COPY)
-        assert found is not None
-        return found
+        context = open_context(folder / COPY)
+        assert context is not None
+        return context
 
 
 CONTEXT = ContextArtifact()
@@ -84,7 +84,7 @@ class ContextRows:
     """Rows of any kind, and the layers of each."""
 
     def __init__(self, rows: Any, layers: Sequence[np.ndarray]) -> None:
-        self.inner, self.layers = rows, [torch.from_numpy(one) for one in layers]  # (T, L, W) each
+        self.inner, self.layers = rows, [torch.from_numpy(layer) for layer in layers]  # (T, L, W) each
 
     def __len__(self) -> int:
         return len(self.inner)
@@ -92,8 +92,8 @@ class ContextRows:
     @property
     def lengths(self) -> np.ndarray:
         """Steps of every row."""
-        found: np.ndarray = self.inner.lengths
-        return found
+        lengths: np.ndarray = self.inner.lengths
+        return lengths
 
     def gather(self, rows: Sequence[int] | np.ndarray) -> tuple[InContext, Tensor]:
         """The chosen rows, padded, and their lengths (B,)."""
@@ -134,9 +134,9 @@ def context_of(place: str | None, folder: Path, resuming: bool) -> Context | Non
     if place is None:
         return None
     if not resuming:
-        found = open_context(place)
-        assert found is not None
-        CONTEXT.save(found, folder)
+        context = open_context(place)
+        assert context is not None
+        CONTEXT.save(context, folder)
     return CONTEXT.load(folder)
 
 

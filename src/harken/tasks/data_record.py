@@ -93,8 +93,8 @@ class DataRecord:
         """
         before = {(source.key, source.name): one for source, one in known.files.items()} if known else {}
         sources = job.input_files(recipe)
-        found = {source: before.get((source.key, source.name)) or fingerprint(source) for source in sources}
-        files = {source: known for source, known in found.items() if known is not None}
+        fingerprints = {source: before.get((source.key, source.name)) or fingerprint(source) for source in sources}
+        files = {source: known for source, known in fingerprints.items() if known is not None}
         return cls(files, settings_of(recipe), parts or {}, [], dict(recipe.written_paths), READING)
 
     @classmethod
@@ -105,9 +105,9 @@ class DataRecord:
             UserError: it is damaged.
         """
         try:
-            found = json.loads(read_limited(folder / DATA, LARGEST))
-            record = cls._from_dict(found)
-            if found["fingerprint"] != record.fingerprint:
+            stored = json.loads(read_limited(folder / DATA, LARGEST))
+            record = cls._from_dict(stored)
+            if stored["fingerprint"] != record.fingerprint:
                 raise ValueError
         except FileNotFoundError:
             return None
@@ -120,8 +120,8 @@ class DataRecord:
 
     def save(self, folder: Path) -> None:
         """Write data.json."""
-        found = {**self._to_dict(), "accepted": self.accepted, "fingerprint": self.fingerprint}
-        atomic_write(folder / DATA, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        content = {**self._to_dict(), "accepted": self.accepted, "fingerprint": self.fingerprint}
+        atomic_write(folder / DATA, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     @property
     def fingerprint(self) -> str:
@@ -141,7 +141,7 @@ class DataRecord:
         from harken.tasks.job import Job
 
         now = settings_of(recipe)
-        found = [
+        changes = [
             Change(f"{key} is {_written(now[key])} where the run was started with {_written(old)}")
             for key, old in self.settings.items()
             if key in now and now[key] != old
@@ -156,50 +156,50 @@ class DataRecord:
             missing = self._changed(alone, now_at)
             if not missing:
                 raise
-            return [*found, *missing]
+            return [*changes, *missing]
         by_name = {(source.key, source.name): source for source in sources}
-        found += self._changed(known, by_name)
+        changes += self._changed(known, by_name)
         old_names = {(source.key, source.name) for source in known}
-        if not any(change.text for change in found):
+        if not any(change.text for change in changes):
             new = [source for name, source in by_name.items() if name not in old_names and os.path.isfile(source.path)]
-            found += [Change(f"{_shown(one.path)} ({one.key}) is new since the run was started") for one in new]
-        return found
+            changes += [Change(f"{_shown(one.path)} ({one.key}) is new since the run was started") for one in new]
+        return changes
 
     def changes_for_evaluation(self, job: Job, recipe: Any) -> list[Change]:
         """As `changes`; and of the parts, where files were read in another way when they were made."""
-        found = self.changes(job, recipe)
-        if not found and self.parts and self.reading != READING:
-            found = self.changes_of_parts(digests_of(job.load_data(recipe)))
-        return found
+        changes = self.changes(job, recipe)
+        if not changes and self.parts and self.reading != READING:
+            changes = self.changes_of_parts(digests_of(job.load_data(recipe)))
+        return changes
 
     def _changed(self, known: dict[InputFile, Fingerprint], now: dict[tuple[str, str], InputFile]) -> list[Change]:
-        found: list[tuple[InputFile, Fingerprint, Fingerprint | None]] = []
+        changed: list[tuple[InputFile, Fingerprint, Fingerprint | None]] = []
         for source, before in known.items():
             current = now.get((source.key, source.name))
             after = None if current is None else fingerprint(current)
             if after is None or after.sha256 != before.sha256:
-                found.append((current or source, before, after))
-        for one, before, after in found:
-            for other, other_before, other_after in found:
+                changed.append((current or source, before, after))
+        for one, before, after in changed:
+            for other, other_before, other_after in changed:
                 hashes = after and after.sha256, other_after and other_after.sha256
                 if one is not other and hashes == (other_before.sha256, before.sha256):
                     pair = f"{_shown(one.path)} ({one.key}) and {_shown(other.path)} ({other.key})"
                     return [Change(f"{pair} are swapped: each has the content that the other had")]
         return [
             Change(describe_change(f"{_shown(one.path)} ({one.key})", before, after), after is None)
-            for one, before, after in found
+            for one, before, after in changed
         ]
 
     def changes_of_parts(self, parts: dict[str, str]) -> list[Change]:
         """Which splits have other examples, though files and settings may be equal."""
-        found = []
+        changes = []
         for name in changed_parts(self.parts, parts) if parts and self.parts else []:
             old, new = (int(one.get(name, "0:").partition(":")[0]) for one in (self.parts, parts))
             much = (
                 f"{new:,} examples where the run was started on {old:,}" if old != new else "other examples than then"
             )
-            found.append(Change(f"the {name} split has {much}"))
-        return found
+            changes.append(Change(f"the {name} split has {much}"))
+        return changes
 
     def accept(self, earlier: DataRecord | None, changes: list[Change]) -> None:
         """Note that a run goes on with this data in the place of that of `earlier`."""
@@ -233,18 +233,18 @@ class DataRecord:
         }
 
     @classmethod
-    def _from_dict(cls, found: Any) -> DataRecord:
+    def _from_dict(cls, content: Any) -> DataRecord:
         files, given = {}, {}
-        for entry in found["files"]:
+        for entry in content["files"]:
             members = () if entry.get("listed") else None
             source = InputFile(str(entry["key"]), Path(entry["path"]), str(entry.get("name", "")), members)
             counts = {unit: entry.get(unit) for unit in ("lines", "files")}
             files[source] = Fingerprint(str(entry["sha256"]), int(entry["bytes"]), **counts)
             if "given" in entry:
                 given[source.key] = str(entry["given"])
-        accepted = [{"date": str(one["date"]), "changes": [*map(str, one["changes"])]} for one in found["accepted"]]
-        parts = {str(name): str(part) for name, part in found["parts"].items()}
-        return cls(files, dict(found["settings"]), parts, accepted, given, int(found.get("reading", 0)))
+        accepted = [{"date": str(one["date"]), "changes": [*map(str, one["changes"])]} for one in content["accepted"]]
+        parts = {str(name): str(part) for name, part in content["parts"].items()}
+        return cls(files, dict(content["settings"]), parts, accepted, given, int(content.get("reading", 0)))
 
 
 def settings_of(recipe: Recipe) -> dict[str, Any]:
@@ -262,11 +262,11 @@ def digests_of(data: Any) -> dict[str, str]:
 
 
 def _flat(values: dict[str, Any], prefix: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in values.items():
         whole = f"{prefix}.{key}"
-        found |= _flat(value, whole) if isinstance(value, dict) and value else {whole: value}
-    return found
+        flat |= _flat(value, whole) if isinstance(value, dict) and value else {whole: value}
+    return flat
 
 
 def _shown(path: Path) -> str:

@@ -102,17 +102,17 @@ class PretrainedEmbeddings:
         if vectors is None:
             return
         for one in tables:
-            found = begin_with(one, names, vectors, spread or width**-0.5, self.config.centred)
+            filled = begin_with(one, names, vectors, spread or width**-0.5, self.config.centred)
         seen = set(range(len(names)) if ids is None else np.unique(ids).tolist())
         total, place = sum(names[row] is not None for row in seen), str(self.config.of(side))
-        covered = len(seen.intersection(found))
+        covered = len(seen.intersection(filled))
         if not covered:
             raise UserError(
                 f"none of the {total:,} words of the training text has a vector in {place}; check its language, and "
                 "that it holds vectors of words"
             )
         pieces = sum(name is None for name in names[len(SPECIALS) :])
-        told = coverage(covered, total, place, self.config.tuned, len(found) - covered, pieces)
+        told = coverage(covered, total, place, self.config.tuned, len(filled) - covered, pieces)
         self.say(told if side == "words" else f"{side}: {told}")
 
     def say(self, sentence: str) -> None:
@@ -150,10 +150,10 @@ def words_of(tokenizer: Tokenizer) -> list[str | None]:
     """The word behind every id; None for the special ids, and for pieces that no word begins with."""
     pieces = tokenizer.pieces(list(range(len(SPECIALS), tokenizer.size)))
     if isinstance(tokenizer, SubwordTokenizer):
-        found = [piece[1:] if piece.startswith(SPACE) and len(piece) > 1 else None for piece in pieces]
+        words = [piece[1:] if piece.startswith(SPACE) and len(piece) > 1 else None for piece in pieces]
     else:
-        found = [bare(piece) for piece in pieces]
-    return [*([None] * len(SPECIALS)), *found]
+        words = [bare(piece) for piece in pieces]
+    return [*([None] * len(SPECIALS)), *words]
 
 
 def with_words(tokenizer: WordTokenizer, words: Iterable[str], size: int) -> WordTokenizer:
@@ -179,7 +179,7 @@ def width_key(model: Any, section: str = "model") -> str:
     return f"{section}.embedding" if hasattr(model, "embedding") else f"{section}.width"
 
 
-def coverage(found: int, total: int, place: str, tuned: bool = True, more: int = 0, pieces: int = 0) -> str:
+def coverage(covered: int, total: int, place: str, tuned: bool = True, more: int = 0, pieces: int = 0) -> str:
     """For the card and the user.
 
     >>> coverage(2, 4, "runs/words", tuned=False)
@@ -187,7 +187,7 @@ def coverage(found: int, total: int, place: str, tuned: bool = True, more: int =
     >>> coverage(2, 4, "runs/words", more=1)
     '2 of 4 words (50%) initialised from runs/words; 1 more is known by its vector'
     """
-    told = f"{found:,} of {total:,} words ({found / max(total, 1):.0%}) initialised from {place}"
+    told = f"{covered:,} of {total:,} words ({covered / max(total, 1):.0%}) initialised from {place}"
     told += "" if tuned else ", frozen"
     if more:
         told += f"; {more:,} more {'is known by its vector' if more == 1 else 'are known by their vectors'}"

@@ -49,7 +49,7 @@ def starting_words(start: str | Path) -> dict[str, int]:
             f"model.start is {start}, which was trained on pieces of words; a tagger reads words, so train it with "
             'tokenizer.kind = "word"'
         )
-    found: dict[str, int] = {}
+    ids: dict[str, int] = {}
     for number, token in enumerate(tokenizer.tokens, start=len(SPECIALS)):
-        found.setdefault(token.replace(JOINED, "") or token, number)
-    return found
+        ids.setdefault(token.replace(JOINED, "") or token, number)
+    return ids

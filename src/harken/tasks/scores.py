@@ -70,11 +70,11 @@ class Scores:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        found: dict[str, Any] = {self.unit: self.count}
+        content: dict[str, Any] = {self.unit: self.count}
         for metric in self.metrics:
             name = metric.name if metric.key == "" else metric.key
             if name is not None:
-                found[name] = metric.value
+                content[name] = metric.value
                 if metric.low is not None:
-                    found[f"{name}_interval"] = [metric.low, metric.high]
-        return {**found, **self.details} | ({} if self.seconds is None else {"seconds": self.seconds})
+                    content[f"{name}_interval"] = [metric.low, metric.high]
+        return {**content, **self.details} | ({} if self.seconds is None else {"seconds": self.seconds})

@@ -37,10 +37,10 @@ def find_split(
         UserError: there is no such split.
     """
     tests = [known for known in splits if known.startswith("test")]
-    for wanted in default if name is None else (name,):
-        if wanted in splits:
-            return splits[wanted]
-        if wanted == "test" and len(tests) == 1:
+    for split in default if name is None else (name,):
+        if split in splits:
+            return splits[split]
+        if split == "test" and len(tests) == 1:
             return splits[tests[0]]
     missing = name or default[0]
     raise UserError(f"{corpus} has no split {missing!r}; choose --split {' or '.join(splits)}, or give {remedy}")

@@ -1,5 +1,6 @@
 """Words and their characters as ids, for the jobs that read both: the vocabulary, and padded batches of sentences.
 
+>>> from harken.data.text.tagged import Tagged
 >>> sentences = [Tagged(("a", "cat", "a"), ("DET", "NOUN", "DET")), Tagged(("cat",), ("NOUN",))]
 >>> known = Vocabulary.learn(sentences, lowercase=True, min_count=1)
 >>> known.word_ids(["A", "dog"]), known.spelling("cat!"), known.tags
@@ -17,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -36,7 +37,6 @@ from harken.data.rows import (
     id_type,
     rows_of,
 )
-from harken.data.text.tagged import Tagged
 from harken.data.tokenizers.tokens import SPECIALS, UNK
 from harken.errors import UserError
 from harken.files import atomic_write
@@ -67,7 +67,7 @@ class Vocabulary:
     @classmethod
     def learn(
         cls,
-        sentences: Sequence[Tagged],
+        sentences: Sequence[Any],
         *,
         lowercase: bool,
         min_count: int,
@@ -136,7 +136,7 @@ class Vocabulary:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             tags, words, characters = lists = [content[name] for name in ("tags", "words", "characters")]
-            if not all(isinstance(found, list) and all(isinstance(one, str) for one in found) for found in lists):
+            if not all(isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in lists):
                 raise ValueError("its lists are no lists of texts")
             channels = int(content["channels"])
             if not 0 <= channels <= MOST_CHANNELS:
@@ -166,7 +166,7 @@ class WordCounts(NamedTuple):
         return cls(words, characters, Counter(chain.from_iterable(tags)))
 
     @classmethod
-    def of_rows(cls, sentences: Rows[Tagged], lowercase: bool, min_count: int) -> WordCounts:
+    def of_rows(cls, sentences: Rows[Any], lowercase: bool, min_count: int) -> WordCounts:
         """Those of training sentences, less rare words."""
 
         def compute() -> WordCounts:
@@ -198,7 +198,7 @@ class WordRows:
         return cls(*cls._parts(sentences, different(sentences), vocabulary))
 
     @classmethod
-    def of_tagged(cls, sentences: Rows[Tagged], vocabulary: Vocabulary) -> tuple[WordRows, TokenRows]:
+    def of_tagged(cls, sentences: Rows[Any], vocabulary: Vocabulary) -> tuple[WordRows, TokenRows]:
         """Training sentences and their tags."""
 
         def encode(columns: Columns) -> list[Encoded]:

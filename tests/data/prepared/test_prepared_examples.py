@@ -21,7 +21,7 @@ from harken.metrics.baselines import fit_label_baseline
 from harken.tasks.answer.answers import Answers
 from harken.tasks.answer.recipe import AnswerDataConfig
 from harken.tasks.answer.sources import read_questions
-from harken.tasks.answer.task import Wanted
+from harken.tasks.answer.task import AnswerIds
 from harken.tasks.tag.corpus import read_corpus
 from harken.tasks.tag.evaluation import baseline_of
 from harken.tasks.tag.recipe import TagDataConfig
@@ -166,7 +166,7 @@ def test_questions(form: str, kind: Any, tmp_path: Path) -> None:
     assert mapped.lengths.tolist() == ids.lengths.tolist()
     for a, b in zip(ids.batch(some), mapped.batch(some), strict=True):
         assert a.tolist() == b.tolist()
-    wanted = [Wanted(part.train, answers, tokenizer).gather(some).tolist() for part in (inside, streamed)]
+    wanted = [AnswerIds(part.train, answers, tokenizer).gather(some).tolist() for part in (inside, streamed)]
     assert wanted[0] == wanted[1]
 
 

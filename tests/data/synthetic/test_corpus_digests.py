@@ -24,8 +24,8 @@ DIGESTS = {
         "code": "14c333b06bd1fd96",
         "dates": "5bc6a253a0297d7e",
         "extract": "48075a0fa32ede38",
-        "opinions": "62b0e21f4f0eae60",
-        "gestures": "037853b2dcb4ea86",
+        "opinions": "d4d1135ab0ac4ddf",
+        "gestures": "6362b416825951b5",
         "stories": "a25ce8524abdc006",
         "seasons": "35c17effe6f5f07b",
         "two senses": "437139263400c901",
@@ -41,8 +41,8 @@ DIGESTS = {
         "code": "0a989ad99cca2a52",
         "dates": "d596b031ffb4a10a",
         "extract": "9067025bedf3ca85",
-        "opinions": "7391d164965b0e21",
-        "gestures": "393cf116ada70417",
+        "opinions": "6570ccf375bfb7e8",
+        "gestures": "543aa4c41e43b79b",
         "stories": "b76ddad0865e95fa",
         "seasons": "a6a7431ee752ddc3",
         "two senses": "fb1e58a1350438a2",
@@ -58,8 +58,8 @@ def corpora(seed: int) -> Iterator[tuple[str, Any]]:
     yield "tagged phrasebook", load_tagged_phrasebook(seed, 200)
     for name in MADE:
         yield name, load_made(name, seed, 300, 50, 50)
-    yield "opinions", opinions.make_splits(300, seed)
-    yield "gestures", gestures.make_splits(60, seed)
+    yield "opinions", opinions.make_splits(300, seed).digests()
+    yield "gestures", gestures.make_splits(60, seed).digests()
     yield "stories", stories.load_stories(seed, 200, 50, 50)
     yield "seasons", seasons.make_seasons(seed=seed)
     yield "two senses", two_senses.sentences(300, seed)

@@ -46,8 +46,8 @@ def fast_fft_lengths() -> np.ndarray:
     [2, 4, 6, 8, 10, 12, 16, 18]
     """
     top = 1 << 24
-    found = [2**a * 3**b * 5**c for a in range(1, 25) for b in range(16) for c in range(11)]
-    return np.array(sorted(length for length in found if length <= top))
+    lengths = [2**a * 3**b * 5**c for a in range(1, 25) for b in range(16) for c in range(11)]
+    return np.array(sorted(length for length in lengths if length <= top))
 
 
 def fast_fft_length(count: int) -> int:

@@ -48,13 +48,13 @@ def _map(
     recordings: Sequence[np.ndarray], transform: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 ) -> list[Tensor]:
     """The results of recordings in batches of similar length, no more than `BATCH_SAMPLES` when padded."""
-    found: list[Tensor] = [torch.empty(0)] * len(recordings)
+    outputs: list[Tensor] = [torch.empty(0)] * len(recordings)
     waiting: list[int] = []
 
     def run() -> None:
         values, lengths = transform(*pad_rows([recordings[row] for row in waiting]))
         for place, row in enumerate(waiting):
-            found[row] = values[place, : lengths[place]].clone()
+            outputs[row] = values[place, : lengths[place]].clone()
         waiting.clear()
 
     for row in sorted(range(len(recordings)), key=lambda row: len(recordings[row])):
@@ -63,7 +63,7 @@ def _map(
         waiting.append(row)
     if waiting:
         run()
-    return found
+    return outputs
 
 
 def pad_rows(rows: Sequence[np.ndarray | Tensor]) -> tuple[Tensor, Tensor]:

@@ -111,9 +111,9 @@ class MixedDigits(Utterances):
         if rate != RATE:
             raise UserError(f"features.rate is {rate}, but the spoken digits have {RATE}; set features.rate = {RATE}")
         self.digits, self.config, self.size, self.seed = digits, config, size, seed
-        wanted = np.isin(digits.take, list(takes))
-        names = sorted(set(digits.speaker[wanted].tolist()))
-        self.groups = [np.flatnonzero(wanted & (digits.speaker == name)) for name in names]
+        is_chosen = np.isin(digits.take, list(takes))
+        names = sorted(set(digits.speaker[is_chosen].tolist()))
+        self.groups = [np.flatnonzero(is_chosen & (digits.speaker == name)) for name in names]
         if not self.groups:
             raise UserError(
                 f"no spoken digit has a take of {list(takes)}; there are {sorted(set(digits.take.tolist()))}"

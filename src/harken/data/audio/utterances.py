@@ -113,9 +113,9 @@ def read_recordings(table: str | Path, audio: str, text: str, rate: int, speaker
         if not str(name).strip():
             raise UserError(f"{table}, row {number} has no path in its column {audio!r}; name a recording")
         try:
-            samples, found = read_audio(table.parent / expand_user(str(name)))
+            samples, own_rate = read_audio(table.parent / expand_user(str(name)))
         except UserError as problem:
             raise UserError(f"{table}, row {number}: {problem}") from None
-        sounds.append(resample(samples, found, rate))
+        sounds.append(resample(samples, own_rate, rate))
     speakers = [str(name).strip() for name in columns[speaker]] if speaker else None
     return Recordings(sounds, texts, [str(name) for name in columns[audio]], speakers)

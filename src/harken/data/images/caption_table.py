@@ -51,7 +51,7 @@ def read_captions(
         captions.setdefault(str(name), []).append(" ".join(str(caption).split()))
     if not captions:
         raise UserError(f"{table} has no rows below its header; give at least one picture with a caption")
-    found = []
+    pictures = []
     for name, texts in captions.items():
         path = place / name
         if not path.is_file():
@@ -59,8 +59,8 @@ def read_captions(
                 f"{table}, line {first[name]} names {name}, which is not in {place}; fix it or set data.images"
             )
         image = read_image(path, f"{path} ({table.name}, line {first[name]})")
-        found.append(Captioned(to_square(image, size), texts, (), name))
-    return found
+        pictures.append(Captioned(to_square(image, size), texts, (), name))
+    return pictures
 
 
 def pictures_of(table: Path, folder: str | Path | None) -> Path:

@@ -42,15 +42,15 @@ def load_flickr8k(folder: str | Path, size: int) -> CaptionCorpus:
             name, caption = split_caption(line, f"{tokens}, line {number}")
             captions.setdefault(name, []).append(caption)
     names = {split: [line.strip() for line in read_lines(find(folder, file))] for split, file in SPLITS.items()}
-    wanted = {name for split in names.values() for name in split if name in captions}
-    images = {name: to_square(image, size) for name, image in pictures(folder, wanted)}
+    chosen = {name for split in names.values() for name in split if name in captions}
+    images = {name: to_square(image, size) for name, image in pictures(folder, chosen)}
     splits: dict[str, list[Captioned]] = {}
     for split, listed in names.items():
         splits[split] = [Captioned(images[name], captions[name], (), name) for name in listed if name in images]
         if not splits[split]:
             raise UserError(f"{folder} has no picture of {SPLITS[split]}; put images.tar.xz or a folder of JPEGs there")
-    missing = len(wanted) - len(images)
-    notes = [f"{missing:,} of {len(wanted):,} pictures are not in {folder} and were left out"] if missing else []
+    missing = len(chosen) - len(images)
+    notes = [f"{missing:,} of {len(chosen):,} pictures are not in {folder} and were left out"] if missing else []
     return CaptionCorpus("flickr8k", splits["train"], splits["valid"], {"test": splits["test"]}, notes)
 
 
@@ -66,22 +66,22 @@ def split_caption(line: str, where: str) -> tuple[str, str]:
     return name.split("#")[0], " ".join(caption.lower().rstrip(" .").split())
 
 
-def pictures(folder: Path, wanted: set[str]) -> Iterator[tuple[str, np.ndarray]]:
-    """Name and pixels of every wanted picture in the folder's archives, else in the folders inside it."""
+def pictures(folder: Path, chosen: set[str]) -> Iterator[tuple[str, np.ndarray]]:
+    """Name and pixels of every chosen picture in the folder's archives, else in the folders inside it."""
     archives = sorted(path for path in folder.iterdir() if ".tar" in path.suffixes)
     for path in archives:
         try:
             with tarfile.open(path) as archive:
                 for member in archive:
                     name = Path(member.name).name
-                    content = archive.extractfile(member) if name in wanted else None
+                    content = archive.extractfile(member) if name in chosen else None
                     if content is not None:
                         yield name, decode_image(content.read(), f"{path}, {name}")
         except (tarfile.TarError, EOFError, OSError) as problem:
             raise UserError(f"{path} is no readable archive ({problem}); copy it anew") from None
     if not archives:
         for path in sorted(folder.rglob("*")):
-            if path.name in wanted and path.suffix.lower() in ENDINGS:
+            if path.name in chosen and path.suffix.lower() in ENDINGS:
                 yield path.name, read_image(path)
 
 

@@ -103,13 +103,13 @@ def decode_lines(
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError as error:
-            found = (
+            problem = (
                 f"{name}, line {number} is not valid UTF-8 (byte 0x{line[error.start]:02x} at byte {error.start + 1} "
                 "of the line)"
             )
             if report is None:
-                raise UserError(f"{found}: convert the file to UTF-8, for example with iconv.") from error
-            report(f"{found}; wrong bytes are replaced")
+                raise UserError(f"{problem}: convert the file to UTF-8, for example with iconv.") from error
+            report(f"{problem}; wrong bytes are replaced")
             yield line.decode("utf-8", errors="replace")
 
 
@@ -137,12 +137,12 @@ def readable(name: str, lines: int) -> Iterator[None]:
         yield
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         if isinstance(error, EOFError):
-            found = "ends in the middle of its compressed data"
+            problem = "ends in the middle of its compressed data"
         elif isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
-            found = f"cannot be read ({error.strerror or error})"
+            problem = f"cannot be read ({error.strerror or error})"
         else:
-            found = "is not valid compressed data"
-        raise UserError(f"{name} {found} after line {lines}: copy or download the file again.") from error
+            problem = "is not valid compressed data"
+        raise UserError(f"{name} {problem} after line {lines}: copy or download the file again.") from error
 
 
 def require_file(path: str | Path) -> Path:

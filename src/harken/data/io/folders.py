@@ -38,8 +38,8 @@ def splits_in_folder(folder: str | Path, pair: str | None) -> dict[str, Split]:
     """
     folder = expand_user(folder)
     if not folder.is_dir():
-        found = "is a file where a folder is wanted" if folder.exists() else "does not exist"
-        raise UserError(f"data.dir {folder} {found}: name the folder that holds train.LANG and val.LANG.")
+        problem = "is a file where a folder is wanted" if folder.exists() else "does not exist"
+        raise UserError(f"data.dir {folder} {problem}: name the folder that holds train.LANG and val.LANG.")
     languages = (pair or "").split("-")
     if len(languages) != 2 or not all(languages):
         raise UserError(f'data.pair is "{pair or ""}": write two languages as in the file names, such as "en-de".')
@@ -73,12 +73,12 @@ def _refuse_half(folder: Path, languages: list[str], sides: list[dict[str, Path]
 
 def _files_of(folder: Path, language: str) -> dict[str, Path]:
     """Split name -> file, the plain one first where a file is there twice."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         name, file_language = _split_name(path)
         if file_language == language and path.is_file():
-            found.setdefault(name, path)
-    return found
+            files.setdefault(name, path)
+    return files
 
 
 def _split_name(path: Path) -> tuple[str, str]:
@@ -100,15 +100,15 @@ def matching(folder: str | None, names: str | Sequence[str] | None) -> list[Path
     base = expand_user(folder) if folder else Path()
     if folder and not base.is_dir():
         raise UserError(f"data.dir is {folder}, which is no folder; check the path")
-    found: list[Path] = []
+    paths: list[Path] = []
     for name in [names] if isinstance(names, str) else names or []:
         if not any(sign in name for sign in WILD):
             place = base / expand_user(name)
-            found.append(place if place.is_dir() else require_file(place))
+            paths.append(place if place.is_dir() else require_file(place))
             continue
         whole = base / name if not Path(name).is_absolute() else Path(name)
         fitting = sorted(Path(whole.anchor).glob(str(whole.relative_to(whole.anchor))))
         if not fitting:
             raise UserError(f"no file fits {whole}; check data.dir and the pattern")
-        found += fitting
-    return found
+        paths += fitting
+    return paths

@@ -58,13 +58,13 @@ class DataTable(BaseModel):
         """The values under the current names of their keys; an older name counts more, as a user wrote it."""
         if not isinstance(values, Mapping) or not cls.older.keys() & values.keys():
             return values
-        found = {key: value for key, value in values.items() if key not in cls.older}
+        current = {key: value for key, value in values.items() if key not in cls.older}
         for old, new in cls.older.items():
             if old in values:
-                found[new] = values[old]
+                current[new] = values[old]
                 message = f"data.{old} is now called data.{new}; the old name still works"
                 warnings.warn(message, FutureWarning, stacklevel=2)
-        return found
+        return current
 
     def __getattr__(self, name: str) -> Any:
         """Attributes by their older names."""

@@ -34,7 +34,7 @@ CELL_BYTES = 10_000_000  # the longest cell that is read as text
 def read_table(
     source: Any, columns: Sequence[str] | None = None, *, header: bool = True, quotes: bool = True, remedy: str = ""
 ) -> dict[str, list[Any]]:
-    """The columns that are wanted (all where None), each as a list; cells of CSV and TSV files are strings.
+    """The chosen columns (all where None), each as a list; cells of CSV and TSV files are strings.
 
     Args:
         quotes: whether a quote at the beginning of a cell of a file encloses it; else it is a letter like any other.
@@ -44,14 +44,14 @@ def read_table(
         UserError: a file that cannot be read, a line with too few cells, or no such column.
     """
     if isinstance(source, str | Path):
-        wanted, rows = table_rows(Path(source), columns, header=header, quotes=quotes, remedy=remedy)
-        cells: list[list[Any]] = [[] for _ in wanted]
+        chosen, rows = table_rows(Path(source), columns, header=header, quotes=quotes, remedy=remedy)
+        cells: list[list[Any]] = [[] for _ in chosen]
         for row in rows:
             for column, cell in zip(cells, row, strict=True):
                 column.append(cell)
-        return dict(zip(wanted, cells, strict=True))
+        return dict(zip(chosen, cells, strict=True))
     table = _columns_of(source)
-    return {name: table[name] for name in _wanted(columns, list(table), "the table")}
+    return {name: table[name] for name in _chosen_columns(columns, list(table), "the table")}
 
 
 def nested_columns(table: Mapping[str, list[Any]], names: Sequence[str]) -> dict[str, list[Any]]:
@@ -95,12 +95,12 @@ def is_jsonl(path: Path) -> bool:
 def table_rows(
     path: Path, columns: Sequence[str] | None = None, *, header: bool = True, quotes: bool = True, remedy: str = ""
 ) -> tuple[list[str], Iterator[list[Any]]]:
-    """The names of the wanted columns and the rows of a file, which are read one by one; see `read_table`."""
+    """The names of the chosen columns and the rows of a file, which are read one by one; see `read_table`."""
     if is_jsonl(path):
         return _jsonl_rows(path, columns, remedy)
     lines, names = _first(path, header, quotes)
-    wanted = _wanted(columns, names, str(path), remedy)
-    places = [names.index(name) for name in wanted]
+    chosen = _chosen_columns(columns, names, str(path), remedy)
+    places = [names.index(name) for name in chosen]
 
     def rows() -> Iterator[list[Any]]:
         for number, row in lines:
@@ -113,7 +113,7 @@ def table_rows(
                 )
             yield [row[place] for place in places]
 
-    return wanted, rows()
+    return chosen, rows()
 
 
 def _first(path: Path, header: bool, quotes: bool = True) -> tuple[Iterator[tuple[int, list[str]]], list[str]]:
@@ -166,16 +166,16 @@ def _jsonl_rows(path: Path, columns: Sequence[str] | None, remedy: str) -> tuple
     first = next(records, None)
     if first is None:
         raise UserError(f"{path} is empty; give a table with at least one row")
-    wanted = _wanted(columns, list(first), str(path), remedy)
+    chosen = _chosen_columns(columns, list(first), str(path), remedy)
 
     def rows() -> Iterator[list[Any]]:
         for number, record in enumerate(chain([first], records), start=1):
-            for name in wanted:
+            for name in chosen:
                 if name not in record:
                     raise UserError(f"{path}, object {number} has no key {name!r}; every object needs the same keys")
-            yield [record[name] for name in wanted]
+            yield [record[name] for name in chosen]
 
-    return wanted, rows()
+    return chosen, rows()
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
@@ -188,8 +188,8 @@ def list_of(values: Any) -> list[Any]:
     """The values of a column as Python objects: of a list, a NumPy array, or a column of pandas, polars or pyarrow."""
     for method in ("to_pylist", "to_list"):
         if hasattr(values, method):
-            found: list[Any] = getattr(values, method)()
-            return found
+            cells: list[Any] = getattr(values, method)()
+            return cells
     return list(values)
 
 
@@ -218,7 +218,7 @@ def _columns_of(source: Any) -> dict[str, list[Any]]:
     return table
 
 
-def _wanted(columns: Sequence[str] | None, names: Sequence[str], where: str, remedy: str = "") -> list[str]:
+def _chosen_columns(columns: Sequence[str] | None, names: Sequence[str], where: str, remedy: str = "") -> list[str]:
     if columns is None:
         return list(names)
     for name in columns:

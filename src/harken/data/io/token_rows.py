@@ -90,10 +90,10 @@ class TokenRows:
     @property
     def lengths(self) -> np.ndarray:
         """Ids in every row, int32: with millions of rows, in memory for the whole of a run."""
-        found = np.empty(len(self), dtype=np.int32)
+        lengths = np.empty(len(self), dtype=np.int32)
         for start in range(0, len(self), BLOCK):
-            found[start : start + BLOCK] = np.diff(self.offsets[start : start + BLOCK + 1])
-        return found
+            lengths[start : start + BLOCK] = np.diff(self.offsets[start : start + BLOCK + 1])
+        return lengths
 
     def gather(self, indices: Sequence[int] | np.ndarray) -> tuple[Tensor, Tensor]:
         """(ids (B, T) padded to the longest, lengths (B,)) of the chosen rows, both int64."""

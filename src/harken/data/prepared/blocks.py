@@ -46,9 +46,9 @@ class Block(NamedTuple):
         except UnicodeDecodeError:
             stream = io.BytesIO(self.texts[side])
             return list(decode_lines(stream, self.files[side], len(self.texts[side]), first=self.first))
-        found = text.split("\n")
-        found.pop()  # what follows the last line feed
-        return [line.removesuffix("\r") for line in found] if "\r" in text else found
+        lines = text.split("\n")
+        lines.pop()  # what follows the last line feed
+        return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
 
 
 class LineReader:

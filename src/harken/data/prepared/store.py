@@ -125,7 +125,7 @@ class Store:
             try:
                 temporary.mkdir()
                 build(temporary)
-                sizes = {found.name: found.stat().st_size for found in temporary.iterdir()}
+                sizes = {file.name: file.stat().st_size for file in temporary.iterdir()}
                 atomic_write(temporary / DONE, json.dumps({"format": FORMAT, "files": sizes}) + "\n")
                 if path.exists():  # damaged: it was not complete
                     shutil.rmtree(path)

@@ -48,7 +48,7 @@ def read_dates(cells: Sequence[Any], where: str) -> list[datetime]:
     Raises:
         UserError: a cell that is no date, or dates that do not rise.
     """
-    found: list[datetime] = []
+    dates: list[datetime] = []
     for row, cell in enumerate(cells, start=1):
         date = read_date(cell)
         if date is None:
@@ -56,13 +56,13 @@ def read_dates(cells: Sequence[Any], where: str) -> list[datetime]:
                 f"{where}, row {row}: {str(cell)!r} is no date; write 1990-12, 1990-12-31 or 1990-12-31 13:00, or set "
                 'data.date_column = "none"'
             )
-        if found and date <= found[-1]:
+        if dates and date <= dates[-1]:
             raise UserError(
                 f"{where}, row {row}: {str(cell)!r} does not come after the row before; sort the rows by time, and "
                 "name the column that tells series apart as data.group if there are several"
             )
-        found.append(date)
-    return found
+        dates.append(date)
+    return dates
 
 
 def carry_on(dates: Sequence[datetime], steps: int) -> list[datetime]:

@@ -52,10 +52,10 @@ def parse_frames(arrays: Mapping[str, Any], name: str) -> list[Framed]:
     Raises:
         UserError: an array is missing, or they do not fit each other.
     """
-    for wanted in ("frames", "labels"):
-        if wanted not in arrays:
+    for required in ("frames", "labels"):
+        if required not in arrays:
             there = ", ".join(sorted(arrays)) or "nothing"
-            raise UserError(f"{name} has no array {wanted!r}; it has {there}, and frames and labels are wanted")
+            raise UserError(f"{name} has no array {required!r}; it has {there}, and frames and labels are wanted")
     frames, labels = np.asarray(arrays["frames"], dtype=np.float64), np.asarray(arrays["labels"])
     lengths = np.asarray(arrays["lengths"]) if "lengths" in arrays else np.array([len(labels)])
     if frames.ndim != 2 or labels.shape != frames.shape[:1]:

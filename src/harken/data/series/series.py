@@ -78,16 +78,16 @@ def read_series(source: Any, layout: Layout, *, ahead: bool = False) -> list[Ser
     where = str(source) if isinstance(source, str | Path) else "the table"
     names = column_names(source)
     targets = list(layout.target) or names[-1:]
-    wanted = [*targets, *layout.covariates, *layout.past_covariates, *([layout.group] if layout.group else [])]
+    columns = [*targets, *layout.covariates, *layout.past_covariates, *([layout.group] if layout.group else [])]
     date = _date_column(source, names, layout, targets)
-    table = read_table(source, list(dict.fromkeys([*wanted, *([date] if date else [])])))
+    table = read_table(source, list(dict.fromkeys([*columns, *([date] if date else [])])))
     if not table[targets[0]]:
         raise UserError(f"{where} has no rows below its header; give a series with at least a few values")
     if layout.calendar and not date:
         raise UserError(
             f"{where} has no dates, but data.calendar is {list(layout.calendar)}; name them as data.date_column"
         )
-    found = []
+    series_list = []
     for group, rows in _groups(table, layout.group):
         place = f"{where}, {layout.group} {group}" if layout.group else where
         dates = read_dates([table[date][row] for row in rows], place) if date else []
@@ -103,8 +103,8 @@ def read_series(source: Any, layout: Layout, *, ahead: bool = False) -> list[Ser
             known = np.concatenate([known, calendar_features(dates, layout.calendar)], 1)
         for target in targets:
             name = " ".join(part for part in (group, target if len(targets) > 1 or not group else "") if part)
-            found.append(Series(name, numbers(target), past, known, dates))
-    return found
+            series_list.append(Series(name, numbers(target), past, known, dates))
+    return series_list
 
 
 def _date_column(source: Any, names: list[str], layout: Layout, targets: list[str]) -> str | None:

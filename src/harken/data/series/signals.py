@@ -85,10 +85,10 @@ def read_signals(path: Path, data: ExamplesConfig) -> Labelled:
     Raises:
         UserError: what cannot be read, where, and what to do.
     """
-    found = READERS[signal_format(path, data)](require_file(path), data)
-    if not len(found):
+    signals = READERS[signal_format(path, data)](require_file(path), data)
+    if not len(signals):
         raise UserError(f"{path} holds no example; check data.window, which may be longer than every recording")
-    return found
+    return signals
 
 
 def signal_format(path: Path, data: ExamplesConfig) -> str:

@@ -53,14 +53,14 @@ def read_steps(path: Path, data: ExamplesConfig, table: Any = None) -> Labelled:
     frames = np.stack([_numbers(table[name], name, path) for name in channels], axis=1)  # (T, C)
     recordings = table[data.recording] if data.recording else [path.name] * len(frames)
     labels = [str(label).strip() for label in table[data.label_column]]
-    values, found, groups = [], [], []
+    values, window_labels, groups = [], [], []
     for start, stop in _runs(recordings):
         for place, label in windows(labels[start:stop], data.window, data.step, data.mixed):
             first = start + place.start
             values.append(frames[first : start + place.stop])
-            found.append(label)
+            window_labels.append(label)
             groups.append(_group(path, data.group, table[grouped][first] if grouped else None, recordings[first]))
-    return Labelled(values, found, groups)
+    return Labelled(values, window_labels, groups)
 
 
 def _group(path: Path, kind: str | None, cell: Any, recording: Any) -> str:

@@ -46,10 +46,10 @@ def read_strokes(path: str | Path) -> list[Drawing]:
             f"{path} is no file of strokes by its ending; name it .jsonl, .tra or .tes, or .npz as data.file"
         )
     lines = enumerate(read_lines(path), 1)
-    found = [read(line, f"{path}, line {number}") for number, line in lines if line.strip()]
-    if not found:
+    drawings = [read(line, f"{path}, line {number}") for number, line in lines if line.strip()]
+    if not drawings:
         raise UserError(f"{path} is empty; give at least one drawing")
-    return found
+    return drawings
 
 
 def read_npz(path: str | Path) -> dict[str, list[Drawing]]:
@@ -68,8 +68,8 @@ def read_npz(path: str | Path) -> dict[str, list[Drawing]]:
     for name in NAMES:
         points, offsets = (kept.get(f"{name}_{part}") for part in ("points", "offsets"))
         if points is None or offsets is None:
-            found = ", ".join(sorted(kept)) or "nothing"
-            raise UserError(f"{path} has no {name}_points and {name}_offsets, but {found}; name its arrays so")
+            names = ", ".join(sorted(kept)) or "nothing"
+            raise UserError(f"{path} has no {name}_points and {name}_offsets, but {names}; name its arrays so")
         fits = points.ndim == 2 and points.shape[1] == 3 and len(offsets) and offsets[0] == 0
         if not fits or offsets[-1] != len(points) or (np.diff(offsets) < 1).any():
             raise UserError(f"{path}: {name}_offsets do not cut {name}_points {points.shape} into drawings; fix them")

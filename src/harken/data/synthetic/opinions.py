@@ -80,16 +80,16 @@ def label_of(text: str) -> str:
         words = before if before.strip(" ,").split()[-1:] and _opinions(before) else after.partition(",")[2]
     elif " but the " in words:
         words = words.partition(" but the ")[2]
-    found = _opinions(words)
-    return POSITIVE if found and found[0] else NEGATIVE
+    opinions = _opinions(words)
+    return POSITIVE if opinions and opinions[0] else NEGATIVE
 
 
 def _opinions(text: str) -> list[bool]:
     """The opinion of each clause: True is good."""
-    found, turned = [], False
+    opinions, turned = [], False
     for word in text.replace("anything but", "not").replace("far from", "not").split():
         turned = turned or word in ("not", "never", "hardly")
         if word in GOOD or word in BAD:
-            found.append((word in GOOD) != turned)
+            opinions.append((word in GOOD) != turned)
             turned = False
-    return found
+    return opinions

@@ -46,10 +46,10 @@ def parse_stories(lines: Iterable[str], where: str, task: str = "") -> Iterator[
             facts[int(number)] = sentence.strip()
             continue
         order = {line: fact for fact, line in enumerate(facts)}
-        lines_needed = [int(found) for found in more[1].split()] if len(more) > 1 and more[1].strip() else None
+        lines_needed = [int(text) for text in more[1].split()] if len(more) > 1 and more[1].strip() else None
         if lines_needed and not set(lines_needed) <= set(order):
             raise UserError(f"{where}, line {place} says that it needs a line which is no sentence before it; fix it")
-        needed = None if lines_needed is None else tuple(order[found] for found in lines_needed)
+        needed = None if lines_needed is None else tuple(order[line_number] for line_number in lines_needed)
         yield Question(tuple(facts.values()), sentence.strip(), more[0].strip(), needed, task)
 
 
@@ -79,15 +79,15 @@ def iterate_babi(place: Path, folder: str, tasks: list[int], split: str) -> Iter
 
 def _in_folder(place: Path, folder: str, split: str) -> dict[int, tuple[Iterable[str], str]]:
     inside = place / folder if (place / folder).is_dir() else place
-    found: dict[int, tuple[Iterable[str], str]] = {}
+    files: dict[int, tuple[Iterable[str], str]] = {}
     for path in sorted(inside.glob(f"qa*_{split}.txt")):
         if named := NAME.fullmatch(path.name):
-            found[int(named[1])] = read_lines(path), str(path)
-    return found
+            files[int(named[1])] = read_lines(path), str(path)
+    return files
 
 
 def _in_archive(place: Path, folder: str, split: str) -> dict[int, tuple[Iterable[str], str]]:
-    found: dict[int, tuple[Iterable[str], str]] = {}
+    files: dict[int, tuple[Iterable[str], str]] = {}
     try:
         with tarfile.open(place) as archive:
             for member in archive:
@@ -95,9 +95,9 @@ def _in_archive(place: Path, folder: str, split: str) -> dict[int, tuple[Iterabl
                 named = NAME.fullmatch(path.name)
                 stream = archive.extractfile(member) if named and member.isfile() else None
                 if named and stream and named[3] == split and path.parent.name == folder:
-                    found[int(named[1])] = decode_lines(io.BytesIO(stream.read()), member.name), member.name
+                    files[int(named[1])] = decode_lines(io.BytesIO(stream.read()), member.name), member.name
     except (tarfile.TarError, EOFError, OSError) as error:
         raise UserError(
             f"{place} is no tar archive that can be read ({error}); give the archive, or a folder"
         ) from None
-    return found
+    return files

@@ -68,9 +68,9 @@ def labelled_inputs(
         rows = zip(*(table[name] for name in columns), strict=True)
         named = f"texts from the column{'s' * (len(columns) > 1)} {' and '.join(columns)}"
         return Inputs(_texts(rows, path), f"reading {path.name} as a table: {named}")
-    found = read_texts(path, data, form).wholes()
+    examples = read_texts(path, data, form).wholes()
     what = {"prefix": "the label is the first word of a line", "trees": "bracketed trees", "folder": "a file a class"}
-    return Inputs(iter(found.values), f"reading {path.name} as {form}: {what[form]}")
+    return Inputs(iter(examples.values), f"reading {path.name} as {form}: {what[form]}")
 
 
 def configured(path: Path, data: ExamplesConfig) -> ExamplesConfig:

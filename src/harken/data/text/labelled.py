@@ -38,24 +38,24 @@ def phrases_of(tree: str) -> list[tuple[str, str]]:
     Raises:
         ValueError: brackets that do not close.
     """
-    found: list[tuple[str, str]] = []
+    phrases: list[tuple[str, str]] = []
     open_phrases: list[tuple[int, int]] = []  # place in `found`, first word
     words: list[str] = []
     for piece in PIECES.finditer(tree):
         label, word = piece.groups()
         if label is not None:
-            open_phrases.append((len(found), len(words)))
-            found.append(("", label))
+            open_phrases.append((len(phrases), len(words)))
+            phrases.append(("", label))
         elif word is not None:
             words.append(SIGNS.get(word, word).replace("\\/", "/"))
         elif not open_phrases:
             raise ValueError("a bracket closes that was not opened")
         else:
             place, first = open_phrases.pop()
-            found[place] = (" ".join(words[first:]), found[place][1])
-    if open_phrases or not found:
+            phrases[place] = (" ".join(words[first:]), phrases[place][1])
+    if open_phrases or not phrases:
         raise ValueError("a bracket is not closed" if open_phrases else "there is no bracket")
-    return found
+    return phrases
 
 
 def read_trees(path: Path) -> Iterator[Example]:
@@ -177,7 +177,7 @@ def _lines(path: Path, encoding: str) -> Iterator[str]:
         raise UserError(f"{path} is not encoded as {encoding} ({problem.reason}); set data.encoding") from None
 
 
-READERS: dict[str, Callable[[Path, ExamplesConfig], Iterator[tuple[str, str]]]] = {  # (text, label) one by one
+READERS: dict[str, Callable[[Path, ExamplesConfig], Iterator[Example]]] = {
     "table": _table,
     "prefix": _prefix,
     "folder": _folder,

@@ -215,17 +215,17 @@ def read_files(
         said: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         chosen = labelled_format(path, own) if form == "auto" else form
         said |= {"corpus": None, "dir": None, "train": str(path), "valid": None, "test": None, "format": chosen}
-        found = read_examples(own.model_copy(update=said)).wholes()
-        if names is None and own.names and chosen != trained_format(own) and found.fine is not None:
-            notes.append(_renamed(path, found))
-        notes += [f"{path}: skipped {count:,}: {reason}" for reason, count in found.skipped.items()]
-        sets.append(found)
+        examples = read_examples(own.model_copy(update=said)).wholes()
+        if names is None and own.names and chosen != trained_format(own) and examples.fine is not None:
+            notes.append(_renamed(path, examples))
+        notes += [f"{path}: skipped {count:,}: {reason}" for reason, count in examples.skipped.items()]
+        sets.append(examples)
     return Labelled.of(chain.from_iterable(part.examples() for part in sets)), notes
 
 
-def _renamed(path: Path, found: Labelled) -> str:
+def _renamed(path: Path, examples: Labelled) -> str:
     """How labels of another format than the training data's are understood."""
-    pairs = sorted(set(zip(found.fine or (), found.labels, strict=True)))
+    pairs = sorted(set(zip(examples.fine or (), examples.labels, strict=True)))
     if len(pairs) > 1 and len({label for _, label in pairs}) == 1:
         raise UserError(
             f"{path}: the labels {', '.join(label for label, _ in pairs)} all mean {pairs[0][1]!r} by data.names, "

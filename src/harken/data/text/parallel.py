@@ -197,15 +197,15 @@ def check_files(config: Any) -> list[Path]:
     if origin(config) == "corpus":
         return []
     layout = layout_of(config)
-    found: list[Path] = []
+    paths: list[Path] = []
     for name, split in splits_of(config).items():
         for source, target in file_pairs(name, split, layout):
-            found.append(require_file(source))
+            paths.append(require_file(source))
             if target is not None and target != source:
-                found.append(require_file(target))
+                paths.append(require_file(target))
             for texts in islice(read_pairs(source, target, layout), 1):
                 _pair(*texts, config.source_heads, f"{source}, line {2 if layout.header else 1}")
-    return found
+    return paths
 
 
 def _read_built_in(config: Any) -> Corpus:

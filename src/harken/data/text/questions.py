@@ -104,15 +104,15 @@ class QuestionIds:
     def lengths(self) -> np.ndarray:
         """Words of every question and its facts, as padded: facts times the longest of them."""
         words, offsets = self.sentences.lengths, self.facts.offsets
-        found = np.empty(len(self), dtype=np.int64)
+        lengths = np.empty(len(self), dtype=np.int64)
         for start in range(0, len(self), CHUNK):
             stop = min(start + CHUNK, len(self))
             flat = words[self.facts.flat[offsets[start] : offsets[stop]]]
             longest = np.ones(stop - start, dtype=np.int64)
             counts = np.diff(offsets[start : stop + 1])
             np.maximum.at(longest, np.repeat(np.arange(stop - start), counts), flat)
-            found[start:stop] = longest * np.maximum(1, counts) + words[self.questions[start:stop]]
-        return found
+            lengths[start:stop] = longest * np.maximum(1, counts) + words[self.questions[start:stop]]
+        return lengths
 
     def batch(self, rows: np.ndarray) -> QuestionBatch:
         """The tensors of some questions."""

@@ -48,21 +48,21 @@ def iterate_tagged(path: str | Path, form: str = "auto", word: Column = None, ta
     path = Path(path)
     form = format_of(path) if form == "auto" else form
     if form == "jsonl":
-        found = _from_table(path, "tokens" if word is None else str(word), "tags" if tag is None else str(tag))
+        sentences = _from_table(path, "tokens" if word is None else str(word), "tags" if tag is None else str(tag))
     elif form == "conllu":
         places = (
             _conllu_place(path, "form" if word is None else word),
             _conllu_place(path, "upos" if tag is None else tag),
         )
-        found = parse_columns(_words_alone(path), str(path), *places, separator="\t")
+        sentences = parse_columns(_words_alone(path), str(path), *places, separator="\t")
     else:
         places = _number(path, word, 0), _number(path, tag, -1)
-        found = parse_columns(read_lines(path), str(path), *places)
-    first = next(found, None)
+        sentences = parse_columns(read_lines(path), str(path), *places)
+    first = next(sentences, None)
     if first is None:
         raise UserError(f"{path} holds no sentence; give a file with at least one word and its tag")
     yield first
-    yield from found
+    yield from sentences
 
 
 def read_words(path: str | Path, form: str, word: Column = None) -> Iterator[list[str]]:
@@ -108,12 +108,12 @@ def parse_columns(
         if line == SKIPPED:
             continue
         cells = line.split(separator or ("\t" if "\t" in line else None))
-        wanted = max(word, tag) + 1 if tag >= 0 else max(2, word + 1)
-        if len(cells) < wanted:
+        required = max(word, tag) + 1 if tag >= 0 else max(2, word + 1)
+        if len(cells) < required:
             columns = f"{len(cells)} column{'s' * (len(cells) != 1)}"
             raise UserError(
-                f"{name}, line {number} has {columns} where {wanted} are wanted ({line.strip()[:40]!r}); write a word, "
-                "a tab and its tag, and a blank line between sentences"
+                f"{name}, line {number} has {columns} where {required} are wanted ({line.strip()[:40]!r}); write a "
+                "word, a tab and its tag, and a blank line between sentences"
             )
         chosen, label = cells[word].strip(), cells[tag].strip()
         if not chosen or not label:
@@ -171,8 +171,8 @@ def as_tagged(sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]],
     if len(sentences) != len(tags):
         raise UserError(f"{name} has {len(sentences)} sentences but tags for {len(tags)}; give one list of tags each")
     numbered = enumerate(zip(sentences, tags, strict=True), start=1)
-    found = [_tagged(words, labels, name, number) for number, (words, labels) in numbered]
-    return [sentence for sentence in found if sentence.words]
+    tagged = [_tagged(words, labels, name, number) for number, (words, labels) in numbered]
+    return [sentence for sentence in tagged if sentence.words]
 
 
 def _tagged(words: Sequence[str], labels: Sequence[str], name: str, number: int) -> Tagged:

@@ -82,7 +82,7 @@ def files_of(config: TextConfig) -> dict[str, list[Path]]:
     """
     given = {name: _listed(getattr(config, name)) for name in SPLITS}
     if config.dir is not None and not given["train"]:
-        given = {name: given[name] or found for name, found in _in_folder(expand_user(config.dir)).items()}
+        given = {name: given[name] or in_folder for name, in_folder in _in_folder(expand_user(config.dir)).items()}
     return {name: [require_file(path) for path in paths] for name, paths in given.items()}
 
 
@@ -111,8 +111,8 @@ def _listed(files: Files | None) -> list[Path]:
 def _in_folder(folder: Path) -> dict[str, list[Path]]:
     """Files by the word in their name that says the split; a single file is the training text."""
     if not folder.is_dir():
-        found = "is a file where a folder is wanted" if folder.exists() else "does not exist"
-        raise UserError(f"data.dir {folder} {found}: name the folder with the training text, or give data.train")
+        problem = "is a file where a folder is wanted" if folder.exists() else "does not exist"
+        raise UserError(f"data.dir {folder} {problem}: name the folder with the training text, or give data.train")
     paths = sorted(path for path in folder.iterdir() if _is_text_file(path))
     words = {path: set(re.split(r"[^a-z]+", path.name.lower())) for path in paths}
     splits = {name: [path for path in paths if words[path] & set(marks)] for name, marks in SPLITS.items()}

@@ -84,13 +84,13 @@ def train_tokenizer(
         return PlainCharacterTokenizer.train(texts, size, min_count)
     if kind not in ("bpe", "unigram"):
         raise UserError(f'tokenizer.kind is "{kind}": use bpe, unigram, word or character.')
-    found = texts if isinstance(texts, Sequence) else list(texts)
+    every = texts if isinstance(texts, Sequence) else list(texts)
     lines: list[str]
-    if len(found) > max_lines:
-        indices = sorted(random.Random(seed).sample(range(len(found)), max_lines))
-        lines = found.choose(np.array(indices)) if hasattr(found, "choose") else [found[index] for index in indices]
+    if len(every) > max_lines:
+        indices = sorted(random.Random(seed).sample(range(len(every)), max_lines))
+        lines = every.choose(np.array(indices)) if hasattr(every, "choose") else [every[index] for index in indices]
     else:
-        lines = list(found)
+        lines = list(every)
     return SubwordTokenizer.train(kind, lines, size, character_coverage, byte_fallback, normalization)
 
 
@@ -138,9 +138,9 @@ def load_tokenizer(folder: str | Path, name: str) -> Tokenizer:
             f"{folder} holds neither {subword.name} nor {vocabulary.name}: check that it is a model folder."
         )
     kind, tokens = read_vocabulary(vocabulary)
-    for found in (WordTokenizer, CharacterTokenizer, PlainWordTokenizer, PlainCharacterTokenizer):
-        if found.kind == kind:
-            return found(tokens)
+    for tokenizer in (WordTokenizer, CharacterTokenizer, PlainWordTokenizer, PlainCharacterTokenizer):
+        if tokenizer.kind == kind:
+            return tokenizer(tokens)
     raise UserError(f'{vocabulary} is of kind "{kind}", which this version cannot read: use word or character.')
 
 

@@ -16,12 +16,12 @@ CASE_MARKS = frozenset((CAPITAL, CAPITALS))
 
 def marked(text: str) -> str:
     """The text in lower case with its marks, words apart by single spaces."""
-    found: list[str] = []
+    words: list[str] = []
     for word in text.split():
         letters = [character for character in word if character.isalpha()]
         if len(letters) > 1 and all(letter.isupper() for letter in letters):
-            found.append(CAPITALS)
-        elif found and letters and letters[0].isupper():
-            found.append(CAPITAL)
-        found.append(word.lower())
-    return " ".join(found)
+            words.append(CAPITALS)
+        elif words and letters and letters[0].isupper():
+            words.append(CAPITAL)
+        words.append(word.lower())
+    return " ".join(words)

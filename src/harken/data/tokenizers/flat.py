@@ -37,8 +37,8 @@ class WordTable(dict[str, int]):
         ids = self.ids_of(word)
         self.pieces += ids
         self.lengths.append(len(ids))
-        found = self[word] = len(self)
-        return found
+        number = self[word] = len(self)
+        return number
 
     def encode(self, texts: Sequence[str]) -> Flat:
         """The ids of the words of every text."""
@@ -74,8 +74,8 @@ class CharacterTable:
 def encode_flat(tokenizer: object, texts: Sequence[str]) -> Flat:
     """The ids of many texts by any tokenizer; those with a method `encode_flat` are faster."""
     if hasattr(tokenizer, "encode_flat"):
-        found: Flat = tokenizer.encode_flat(texts)
-        return found
+        flat: Flat = tokenizer.encode_flat(texts)
+        return flat
     rows = tokenizer.encode_all(texts)  # type: ignore[attr-defined]
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths

@@ -32,8 +32,8 @@ class PlainWordTokenizer(VocabularyTokenizer):
     @classmethod
     def from_counts(cls, counts: Counter[str], size: int, min_count: int = 1) -> Self:
         """The words, most frequent first; the mark for unknown words is no word of its own."""
-        found = most_frequent(counts, size + 1, min_count)
-        return cls([token for token in found if token not in SPECIALS][: size - len(SPECIALS)])
+        tokens = most_frequent(counts, size + 1, min_count)
+        return cls([token for token in tokens if token not in SPECIALS][: size - len(SPECIALS)])
 
     @staticmethod
     def split(text: str) -> list[str]:

@@ -21,7 +21,7 @@ from harken.inspection.measures.gates import axis_pieces
 from harken.models.answering.model import Answerer as Network
 from harken.tasks.answer.answers import ANSWERS, FILE, Answer, Answers
 from harken.tasks.answer.recipe import AnswerRecipe
-from harken.tasks.answer.task import Wanted, texts_of_scores
+from harken.tasks.answer.task import AnswerIds, texts_of_scores
 from harken.tasks.artifacts import TokenizerArtifact, damaged
 from harken.tasks.label_batch import LabelBatch
 from harken.tasks.predictor import Predictor, Progress
@@ -88,27 +88,27 @@ class Answerer(Predictor[AnswerRecipe, Network]):
         if not questions:
             raise UserError("there is no question to read; give at least one")
         inputs = to_device(self._read(questions).batch(np.arange(len(questions))), self.device)
-        wanted = Wanted(questions, self.answers, self.tokenizer).gather(np.arange(len(questions))).to(self.device)
-        if wanted.ndim == 2:  # a set: as shares of its members
-            return LabelBatch(inputs, wanted / wanted.sum(1, keepdim=True).clamp(min=1))
+        labels = AnswerIds(questions, self.answers, self.tokenizer).gather(np.arange(len(questions))).to(self.device)
+        if labels.ndim == 2:  # a set: as shares of its members
+            return LabelBatch(inputs, labels / labels.sum(1, keepdim=True).clamp(min=1))
         with torch.no_grad():
             own = self.model(*inputs).scores.argmax(-1)
-        return LabelBatch(inputs, torch.where(wanted < 0, own, wanted))
+        return LabelBatch(inputs, torch.where(labels < 0, own, labels))
 
     def reading(self, story: str) -> tuple[LabelBatch, dict[str, list[str]], str]:
         """For `harken inspect --gates`: the fact it looks at most and the question, as the reader reads each."""
         asked = example_of(story)
-        found = self.answer(asked.facts, asked.question)
-        fact = asked.facts[int(found.hops[-1].argmax())]
+        answer = self.answer(asked.facts, asked.question)
+        fact = asked.facts[int(answer.hops[-1].argmax())]
         steps = {
             f"hops.reader{called}": axis_pieces(self.tokenizer, self.tokenizer.encode(words_of(text)))
             for called, text in ((".layer call 2", asked.question), ("s.0.layer call 2", asked.question), ("", fact))
         }
-        return self.batch([Question((fact,), asked.question)]), steps, f"{fact} {asked.question} → {found.text}"
+        return self.batch([Question((fact,), asked.question)]), steps, f"{fact} {asked.question} → {answer.text}"
 
     def _read(self, questions: Sequence[Question]) -> QuestionIds:
-        for one in questions:
-            self._refuse(one)
+        for question in questions:
+            self._refuse(question)
         return QuestionIds(questions, self.tokenizer, self.recipe.model.max_facts)
 
     def _refuse(self, one: Question) -> None:

@@ -1,7 +1,7 @@
 """The answers that a model can give: a list in the model folder, and answers as what the loss wants.
 
 >>> known = Answers.learn(["garden", "apple,key", "key"], "set")
->>> known.texts, known.wanted("apple,key")
+>>> known.texts, known.ids_of("apple,key")
 (['apple', 'garden', 'key'], [0, 2])
 
 >>> found = Answer("garden", 0.97, ("Mary went to the garden.",), "Where is Mary?", np.array([[0.99]]))
@@ -46,7 +46,7 @@ class Answers:
         parts = {part for answer in answers for part in (answer.split(BETWEEN) if kind == "set" else [answer])}
         return cls(sorted(parts), kind)
 
-    def wanted(self, answer: str) -> list[int]:
+    def ids_of(self, answer: str) -> list[int]:
         """The ids of an answer, less those that are not known."""
         parts = answer.split(BETWEEN) if self.kind == "set" else [answer]
         return [self.places[part] for part in parts if part in self.places]

@@ -90,9 +90,9 @@ class AnswerJob(Job):
         return example_of(super().example_of(model, text))
 
     def attention_figure(self, model: Answerer, example: str) -> HopMap:
-        found = example_of(example)
-        answer = model.answer(found.facts, found.question)
-        return answer.map(found.supporting)
+        question = example_of(example)
+        answer = model.answer(question.facts, question.question)
+        return answer.map(question.supporting)
 
     def examples(self, model: Answerer, split: str) -> list[Any]:
         return list(self._split(model, split))
@@ -120,28 +120,33 @@ def answers_of(questions: Sequence[Question]) -> Iterable[str]:
 def score_answers(model: Answerer, questions: Sequence[Question], progress: Progress) -> Scores:
     """Accuracy of all and of every task; the share of questions whose needed facts got the most attention."""
     answers = model.answer_all(questions, progress)
-    right = [same(found.text, one.answer, model.answers.kind) for found, one in zip(answers, questions, strict=True)]
+    right = [
+        same(answer.text, question.answer, model.answers.kind)
+        for answer, question in zip(answers, questions, strict=True)
+    ]
     metrics = [Metric.of("accuracy", bootstrap(right), "share of questions that are answered rightly")]
-    tasks = list(dict.fromkeys(one.task for one in questions))
+    tasks = list(dict.fromkeys(question.task for question in questions))
     for task in tasks if len(tasks) > 1 else []:
-        part = [hit for hit, one in zip(right, questions, strict=True) if one.task == task]
+        part = [hit for hit, question in zip(right, questions, strict=True) if question.task == task]
         metrics.append(Metric.of(f"accuracy {task}", bootstrap(part), f"{len(part):,} questions"))
-    looked = [supported(found, one) for found, one in zip(answers, questions, strict=True) if one.supporting]
+    looked = [
+        supported(answer, question) for answer, question in zip(answers, questions, strict=True) if question.supporting
+    ]
     if looked:
         note = "share of questions whose needed facts got the most attention of any hop"
         metrics.append(Metric.of("supporting facts", bootstrap(looked), note))
     order = sorted(range(len(answers)), key=lambda row: right[row])[:PICTURES]
     pictures = {f"question-{row + 1}": answers[row].map(questions[row].supporting) for row in order}
     wrong = [
-        {"question": one.question, "answer": found.text, "wanted": one.answer, "task": one.task}
-        for found, one, hit in zip(answers, questions, right, strict=True)
+        {"question": question.question, "answer": answer.text, "wanted": question.answer, "task": question.task}
+        for answer, question, hit in zip(answers, questions, right, strict=True)
         if not hit
     ]
-    outputs = [found.text for found in answers], [one.answer for one in questions]
+    outputs = [answer.text for answer in answers], [question.answer for question in questions]
     return Scores(len(questions), "questions", metrics, dict(pictures), {"wrong": wrong}, outputs=outputs)
 
 
-def supported(found: Answer, one: Question) -> bool:
+def supported(answer: Answer, one: Question) -> bool:
     """Whether as many facts as are needed, those with the most attention, are the needed ones."""
     needed = sorted(set(one.supporting or ()))
-    return found.best_facts(len(needed)) == needed
+    return answer.best_facts(len(needed)) == needed

@@ -95,12 +95,12 @@ def read_files(files: Files, data: AnswerDataConfig) -> list[Question]:
 
 def iterate_files(files: Files, data: AnswerDataConfig) -> Iterator[Question]:
     """The same, one by one."""
-    found = (asked for path in as_list(files) for asked in read_file(Path(path), data))
-    first = next(found, None)
+    questions = (asked for path in as_list(files) for asked in read_file(Path(path), data))
+    first = next(questions, None)
     if first is None:
         raise UserError(f"{files} holds no question; write a question, a tab and its answer after the sentences")
     yield first
-    yield from found
+    yield from questions
 
 
 def read_file(path: Path, data: AnswerDataConfig) -> Iterator[Question]:

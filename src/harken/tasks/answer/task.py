@@ -28,7 +28,7 @@ class AnswerBatch(NamedTuple):
     """Questions, and what the loss wants of them."""
 
     asked: QuestionBatch
-    wanted: Tensor  # (B,) or (B, A), as `Wanted.gather` gives it
+    labels: Tensor  # (B,) or (B, A), as `AnswerIds.gather` gives it
     indices: Indices  # (B,)
 
 
@@ -53,8 +53,8 @@ class AnswerTask(SequenceTask[Answerer, AnswerBatch]):
         self.valid_ids = QuestionIds(valid, tokenizer, recipe.model.max_facts)
         super().__init__(model, recipe.train, self.train_ids.lengths, self.valid_ids.lengths)
         self.valid_answers = [one.answer for one in valid]
-        self.wanted = Wanted(train, answers, tokenizer)
-        self.valid_wanted = Wanted(valid, answers, tokenizer)
+        self.labels = AnswerIds(train, answers, tokenizer)
+        self.valid_labels = AnswerIds(valid, answers, tokenizer)
         if answers.kind == "pointer":
             refuse_unseen(train, recipe.model.max_facts)
 
@@ -78,28 +78,28 @@ class AnswerTask(SequenceTask[Answerer, AnswerBatch]):
         return len(indices)
 
     def collate(self, indices: Indices, valid: bool = False) -> AnswerBatch:
-        ids, wanted = (self.valid_ids, self.valid_wanted) if valid else (self.train_ids, self.wanted)
-        return AnswerBatch(ids.batch(indices), wanted.gather(indices), indices)
+        ids, labels = (self.valid_ids, self.valid_labels) if valid else (self.train_ids, self.labels)
+        return AnswerBatch(ids.batch(indices), labels.gather(indices), indices)
 
     def loss(self, model: Answerer, batch: AnswerBatch) -> tuple[Tensor, int]:
         """Summed over the questions."""
-        return model.loss(model(*batch.asked), batch.wanted, self.settings.label_smoothing), len(batch.indices)
+        return model.loss(model(*batch.asked), batch.labels, self.settings.label_smoothing), len(batch.indices)
 
     def valid_batches(self, part: int, parts: int) -> Sequence[Indices]:
         return length_batches(self.valid_lengths, VALIDATED, part, parts)  # `batch_tokens` counts questions
 
     def evaluate(self, model: Answerer, batch: AnswerBatch) -> Sums:
         """Loss and probability of the right answers that are known, and how many answers are right."""
-        found, known = model(*batch.asked), batch.wanted
+        output, known = model(*batch.asked), batch.labels
         answered = known >= 0 if known.ndim == 1 else torch.ones(len(known), dtype=torch.bool)
         sums = {"loss": 0.0, "chance": 0.0, "count": len(known)}
         if answered.any():
-            some = AnswerScores(found.scores[answered], found.attention)
+            some = AnswerScores(output.scores[answered], output.attention)
             sums["loss"] = float(model.loss(some, known[answered]))
             sums["chance"] = float(model.probabilities(some, known[answered]).sum())
-        texts, _ = texts_of_scores(found.scores, self.answers, self.tokenizer)
-        wanted = [self.valid_answers[index] for index in batch.indices]
-        sums["accuracy"] = sum(same(*pair, self.answers.kind) for pair in zip(texts, wanted, strict=True))
+        texts, _ = texts_of_scores(output.scores, self.answers, self.tokenizer)
+        labels = [self.valid_answers[index] for index in batch.indices]
+        sums["accuracy"] = sum(same(*pair, self.answers.kind) for pair in zip(texts, labels, strict=True))
         return sums
 
     def metrics(self, sums: Sums) -> dict[str, float]:
@@ -107,7 +107,7 @@ class AnswerTask(SequenceTask[Answerer, AnswerBatch]):
         return {name: sums[name] / sums["count"] for name in ("loss", "chance", "accuracy")}
 
 
-class Wanted:
+class AnswerIds:
     """The right answers of some questions, as rows of ids."""
 
     def __init__(self, questions: Sequence[Question], answers: Answers, tokenizer: Tokenizer) -> None:
@@ -115,7 +115,7 @@ class Wanted:
         types = {"answers": id_type(max(tokenizer.size, len(answers.texts)))}
         key = ["answers", answers.kind, answers.texts, tokenizer]
         (self.rows,) = rows_of(questions).encode(
-            types, lambda columns: [wanted_ids(columns[2], answers, tokenizer)], key
+            types, lambda columns: [label_ids(columns[2], answers, tokenizer)], key
         )
 
     def gather(self, indices: Indices) -> Tensor:
@@ -123,21 +123,21 @@ class Wanted:
         offsets = self.rows.offsets
         counts = offsets[indices + 1] - offsets[indices]
         if self.answers.kind != "set":
-            found = np.full(len(indices), -1, dtype=np.int64)
-            found[counts > 0] = self.rows.flat[offsets[indices[counts > 0]]]
-            return torch.from_numpy(found)
-        wanted = torch.zeros(len(indices), len(self.answers.texts))
+            ids = np.full(len(indices), -1, dtype=np.int64)
+            ids[counts > 0] = self.rows.flat[offsets[indices[counts > 0]]]
+            return torch.from_numpy(ids)
+        labels = torch.zeros(len(indices), len(self.answers.texts))
         for place, index in enumerate(indices):
-            wanted[place, self.rows[int(index)].astype(np.int64)] = 1.0
-        return wanted
+            labels[place, self.rows[int(index)].astype(np.int64)] = 1.0
+        return labels
 
 
-def wanted_ids(answers: Sequence[str], known: Answers, tokenizer: Tokenizer) -> TokenRows:
+def label_ids(answers: Sequence[str], known: Answers, tokenizer: Tokenizer) -> TokenRows:
     """The ids of answers: words of the text for a pointer, else places among the known ones; none for unknown ones."""
     if known.kind == "pointer":
         ids = [tokenizer.encode(words_of(answer)) for answer in answers]
         return TokenRows.from_lists([row if len(row) == 1 else [] for row in ids])
-    return TokenRows.from_lists([known.wanted(answer) for answer in answers])
+    return TokenRows.from_lists([known.ids_of(answer) for answer in answers])
 
 
 def texts_of_scores(scores: Tensor, answers: Answers, tokenizer: Tokenizer) -> tuple[list[str], np.ndarray]:
@@ -160,8 +160,8 @@ def texts_of_scores(scores: Tensor, answers: Answers, tokenizer: Tokenizer) -> t
 
 def same(text: str, answer: str, kind: Kind) -> bool:
     """Whether an answer is right; in a set the order does not count."""
-    found, wanted = text.lower(), answer.lower()
-    return sorted(found.split(BETWEEN)) == sorted(wanted.split(BETWEEN)) if kind == "set" else found == wanted
+    predicted, labels = text.lower(), answer.lower()
+    return sorted(predicted.split(BETWEEN)) == sorted(labels.split(BETWEEN)) if kind == "set" else predicted == labels
 
 
 def refuse_unseen(questions: Sequence[Question], max_facts: int) -> None:
@@ -173,9 +173,12 @@ def refuse_unseen(questions: Sequence[Question], max_facts: int) -> None:
 
     def count() -> tuple[int, str, str]:
         missing, first = 0, ("", "")
-        for one in questions:
-            if words_of(one.answer) not in " ".join(words_of(fact) for fact in one.facts[-max_facts:]).split():
-                missing, first = missing + 1, first if missing else (one.answer, one.question)
+        for question in questions:
+            if (
+                words_of(question.answer)
+                not in " ".join(words_of(fact) for fact in question.facts[-max_facts:]).split()
+            ):
+                missing, first = missing + 1, first if missing else (question.answer, question.question)
         return missing, *first
 
     missing, answer, question = rows_of(questions).cached(["unseen", max_facts], count)

@@ -109,12 +109,12 @@ class WrittenBatch:
 
     images: Tensor  # (B, 3, Y, X)
     target: Tensor  # (B, T) what the decoder reads
-    wanted: Tensor  # (B, T) what it should write
+    labels: Tensor  # (B, T) what it should write
     lengths: Tensor  # (B,)
 
     def predictions(self, network: CaptionModel) -> tuple[Tensor, Tensor, Tensor]:
         """Logits (B, T, V), what should come (B, T), and the place of each caption's end (B,)."""
-        return network.logits(network(self.images, None, self.target)), self.wanted, self.lengths - 1
+        return network.logits(network(self.images, None, self.target)), self.labels, self.lengths - 1
 
 
 class Captioner(Predictor[CaptionRecipe, CaptionModel]):
@@ -163,8 +163,8 @@ class Captioner(Predictor[CaptionRecipe, CaptionModel]):
         def run(chosen: Sequence[int]) -> list[Caption]:
             return self._captions([self.read(given[i]) for i in chosen], options, torch.tensor(list(chosen)))
 
-        found = self.map(batches, run, progress)
-        return found[0] if alone else found
+        captions = self.map(batches, run, progress)
+        return captions[0] if alone else captions
 
     def read(self, image: Image) -> Pixels:
         """A file or an array as the model takes it; one of another size is cropped and scaled, which the note says.
@@ -189,8 +189,13 @@ class Captioner(Predictor[CaptionRecipe, CaptionModel]):
         """
         if not examples:
             raise UserError("there is no picture to look at; give at least one")
-        pictures = [self.read(one.image if isinstance(one, Captioned) else one).image for one in examples]
-        texts = [one.captions[0] if isinstance(one, Captioned) else self.caption(one).text for one in examples]
+        pictures = [
+            self.read(example.image if isinstance(example, Captioned) else example).image for example in examples
+        ]
+        texts = [
+            example.captions[0] if isinstance(example, Captioned) else self.caption(example).text
+            for example in examples
+        ]
         rows = [self.tokenizer.encode(text) for text in texts]
         before, lengths = pad([[BOS, *row] for row in rows], eos=False)
         after, _ = pad(rows, eos=True)
@@ -205,11 +210,11 @@ class Captioner(Predictor[CaptionRecipe, CaptionModel]):
 
     def _captions(self, pictures: Sequence[Pixels], options: SearchConfig, numbers: Tensor) -> list[Caption]:
         images = to_images(torch.from_numpy(np.stack([picture.image for picture in pictures])).to(self.device))
-        found = self._search(images, options, numbers)
-        maps = self._maps(images, found)
+        hypotheses = self._search(images, options, numbers)
+        maps = self._maps(images, hypotheses)
         return [
             Caption(self.tokenizer.decode(best.tokens), best.normalised, weights, *picture)
-            for best, weights, picture in zip(found, maps, pictures, strict=True)
+            for best, weights, picture in zip(hypotheses, maps, pictures, strict=True)
         ]
 
     def _search(self, images: Tensor, options: SearchConfig, numbers: Tensor) -> list[Hypothesis]:
@@ -218,16 +223,16 @@ class Captioner(Predictor[CaptionRecipe, CaptionModel]):
         call = DecodingCall(self.model, images, None, limit, options, row_numbers=numbers)
         return [best[0] for best in decode(call)]
 
-    def _maps(self, images: Tensor, found: Sequence[Hypothesis]) -> list[np.ndarray | None]:
+    def _maps(self, images: Tensor, hypotheses: Sequence[Hypothesis]) -> list[np.ndarray | None]:
         """Weights (words, rows, columns) of every caption, by reading it once under teacher forcing."""
-        target, _ = pad([[BOS, *best.tokens] for best in found], eos=False)
+        target, _ = pad([[BOS, *best.tokens] for best in hypotheses], eos=False)
         weights = self.model.attention(images, None, target.to(self.device))  # (B, L, N, T, S)
         if weights is None:
-            return [None] * len(found)
+            return [None] * len(hypotheses)
         aligned = self.model.alignment(weights).float().cpu().numpy()  # (B, T, S)
         first, regions = 1 if self.model.alignment_shift else 0, list(range(aligned.shape[2]))
         maps: list[np.ndarray | None] = []
-        for row, best in zip(aligned, found, strict=True):
+        for row, best in zip(aligned, hypotheses, strict=True):
             text = self.tokenizer.decode(best.tokens)
             words = self.tokenizer.word_of(best.tokens, text)
             pieces = row[first : first + len(best.tokens)]  # (T, S)

@@ -49,15 +49,15 @@ class CaptionJob(Job):
 
     def input_files(self, recipe: CaptionRecipe) -> list[InputFile]:
         """The tables, and the pictures that each of them names."""
-        found, data = [], recipe.data
+        files, data = [], recipe.data
         for source in super().input_files(recipe):
             if source.key == "data.images":
                 continue
-            found.append(source)
+            files.append(source)
             if source.key in ("data.table", "data.valid", "data.test"):
                 names = tuple(map(str, read_table(source.path, [data.image_column])[data.image_column]))
-                found.append(InputFile(source.key, pictures_of(source.path, data.images), "pictures", names))
-        return found
+                files.append(InputFile(source.key, pictures_of(source.path, data.images), "pictures", names))
+        return files
 
     def prepare_data(self, recipe: CaptionRecipe, corpus: CaptionCorpus, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ def examples_of(recipe: CaptionRecipe, split: str | None, files: Sequence[Path])
     data = recipe.data
     if files:
         columns = data.image_column, data.caption_column
-        return [one for file in files for one in read_captions(file, None, data.image_size, *columns)]
+        return [caption for file in files for caption in read_captions(file, None, data.image_size, *columns)]
     corpus = read_caption_corpus(data)
     known = {"train": corpus.train, "valid": corpus.valid, **corpus.tests}
     return find_split(corpus.name, known, split, remedy="a table")
@@ -140,12 +140,12 @@ def examples_of(recipe: CaptionRecipe, split: str | None, files: Sequence[Path])
 
 def evaluate(model: Captioner, examples: Sequence[Captioned], progress: Progress) -> Scores:
     """Caption every picture and score the captions; the worst are on the page `errors`."""
-    found = model.caption([example.image for example in examples], progress=progress)
-    texts, references = [caption.text for caption in found], [example.references for example in examples]
+    captions = model.caption([example.image for example in examples], progress=progress)
+    texts, references = [caption.text for caption in captions], [example.references for example in examples]
     bleu = multi_reference_bleu(texts, references)
     metrics = [Metric.of("BLEU", bleu_interval(texts, references), bleu.signature, digits=2)]
     details: dict[str, object] = {"bleu_signature": bleu.signature}
-    looks = looks_of(found, examples)
+    looks = looks_of(captions, examples)
     if any(example.regions for example in examples):
         right = [float(text in known) for text, known in zip(texts, references, strict=True)]
         metrics.append(Metric.of("exact match", bootstrap(right), "share of captions equal to a reference"))
@@ -164,32 +164,36 @@ def evaluate(model: Captioner, examples: Sequence[Captioned], progress: Progress
         details["centre_of_mass"] = sum(look.centre for look in nouns) / len(nouns)
         details["phrase_right"] = sum(look.phrase for look in nouns) / len(nouns)
         details["chance"] = chance
-    pictures = {"errors": errors_page(found, examples, looks)} if found[0].attention is not None else {}
+    pictures = {"errors": errors_page(captions, examples, looks)} if captions[0].attention is not None else {}
     return Scores(len(examples), "pictures", metrics, dict(pictures), details)
 
 
-def looks_of(found: Sequence[Caption], examples: Sequence[Captioned]) -> list[list[Look]]:
+def looks_of(captions: Sequence[Caption], examples: Sequence[Captioned]) -> list[list[Look]]:
     """Where the nouns of every caption looked; none where gold boxes or attention are missing."""
     nouns = {region.noun for example in examples for region in example.regions}
     return [
         look_at_nouns(caption.words, caption.attention, example.regions, nouns)
         if caption.attention is not None and example.regions
         else []
-        for caption, example in zip(found, examples, strict=True)
+        for caption, example in zip(captions, examples, strict=True)
     ]
 
 
 def errors_page(
-    found: Sequence[Caption], examples: Sequence[Captioned], looks: Sequence[Sequence[Look]]
+    captions: Sequence[Caption], examples: Sequence[Captioned], looks: Sequence[Sequence[Look]]
 ) -> CaptionPage:
     """The captions with the lowest BLEU, and among equals those whose nouns looked elsewhere, each with its maps."""
-    scores = [sentence_bleu(caption.text, example.references) for caption, example in zip(found, examples, strict=True)]
+    scores = [
+        sentence_bleu(caption.text, example.references) for caption, example in zip(captions, examples, strict=True)
+    ]
     astray = [sum(not look.argmax for look in some) for some in looks]
-    order = sorted(range(len(found)), key=lambda row: (scores[row], -astray[row]))
-    wrong = [row for row in order if found[row].text not in examples[row].references or astray[row]]
-    maps = [_entry(found[row], examples[row], scores[row], looks[row]) for row in wrong[:WORST] if found[row].words]
+    order = sorted(range(len(captions)), key=lambda row: (scores[row], -astray[row]))
+    wrong = [row for row in order if captions[row].text not in examples[row].references or astray[row]]
+    maps = [
+        _entry(captions[row], examples[row], scores[row], looks[row]) for row in wrong[:WORST] if captions[row].words
+    ]
     about = (
-        f"{len(wrong):,} of {len(found):,} captions differ from every reference or look elsewhere than they name; "
+        f"{len(wrong):,} of {len(captions):,} captions differ from every reference or look elsewhere than they name; "
         f"the {len(maps)} worst by BLEU of the caption."
     )
     return CaptionPage(maps, "Worst captions", about)

@@ -60,7 +60,7 @@ class CaptionBatch(NamedTuple):
     pixels: Tensor  # (B, Y, X, 3) bytes
     owner: Tensor  # (R,) the place in the batch of each caption's picture
     target: Tensor  # (R, T) what the decoder reads
-    wanted: Tensor  # (R, T) what it should write
+    labels: Tensor  # (R, T) what it should write
     indices: Indices  # (B,)
 
 
@@ -87,7 +87,7 @@ class CaptionTask(SequenceTask[CaptionModel, CaptionBatch]):
     def loss(self, model: CaptionModel, batch: CaptionBatch) -> tuple[Tensor, int]:
         """Summed over the real words."""
         images = self.changed(to_images(batch.pixels))
-        captions = batch.owner, batch.target, batch.wanted
+        captions = batch.owner, batch.target, batch.labels
         return model.loss_of_captions(images, *captions, self.settings.label_smoothing), self.size(batch.indices)
 
     def changed(self, images: Tensor) -> Tensor:
@@ -112,14 +112,14 @@ class CaptionTask(SequenceTask[CaptionModel, CaptionBatch]):
         images = to_images(batch.pixels)
         logits = model.logits(model(images[batch.owner], None, batch.target))  # (R, T, V)
         scored = batch.indices[batch.indices < (self.settings.validate_sentences or len(self.valid))]
-        found: list[Hypothesis] = []
+        hypotheses: list[Hypothesis] = []
         if len(scored):
             state = model.start(images[: len(scored)], None)  # the indices rise, so these come first
-            found = greedy_search(model, state, len(scored), max_lengths=self.recipe.search.max_length_extra)
-        texts = [self.tokenizer.decode(best.tokens) for best in found]
+            hypotheses = greedy_search(model, state, len(scored), max_lengths=self.recipe.search.max_length_extra)
+        texts = [self.tokenizer.decode(best.tokens) for best in hypotheses]
         return {
-            "loss": float(smoothed_cross_entropy(logits.flatten(0, 1), batch.wanted.flatten(), 0.0, PAD)),
-            "tokens": int((batch.wanted != PAD).sum()),
+            "loss": float(smoothed_cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), 0.0, PAD)),
+            "tokens": int((batch.labels != PAD).sum()),
             "captions": list(zip(scored.tolist(), texts, strict=True)),
         }
 

@@ -100,10 +100,10 @@ class Classifier(LabelledPredictor[ClassifyRecipe, ClassifierModel]):
         Raises:
             UserError: examples of another kind than the model was trained on.
         """
-        found = self.map_rows(
+        probabilities = self.map_rows(
             self.rows(examples), lambda *inputs: torch.softmax(self.model(*inputs)[0].float(), -1), progress
         )
-        return np.array(found, dtype=np.float64).reshape(len(found), len(self.classes))
+        return np.array(probabilities, dtype=np.float64).reshape(len(probabilities), len(self.classes))
 
     def batch(self, examples: Sequence[Any]) -> LabelBatch:
         pairs = [one if isinstance(one, tuple) else (one, None) for one in examples]

@@ -88,8 +88,8 @@ class ClassifyJob(LabelledJob):
         return {"classes": model.classes}
 
     def examples(self, model: Classifier, split: str) -> list[Any]:
-        found = self.read(model.recipe, split)
-        return list(zip(found.values, found.labels, strict=True))
+        labelled = self.read(model.recipe, split)
+        return list(zip(labelled.values, labelled.labels, strict=True))
 
     def validation(self, best: dict[str, Any]) -> str:
         known = {name: best[name] for name in ("accuracy", "macro_f1", "loss") if name in best}

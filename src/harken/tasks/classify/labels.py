@@ -39,8 +39,8 @@ class Labels:
                 "classifier.fine is for labels that data.label_until or data.names merge, but neither is given; set "
                 "one, or leave classifier.fine out"
             )
-        found = merge_fine([fine for _, fine in counts], [label for label, _ in counts], classes)
-        return cls(classes, dict(zip(*found, strict=True)))
+        merged = merge_fine([fine for _, fine in counts], [label for label, _ in counts], classes)
+        return cls(classes, dict(zip(*merged, strict=True)))
 
     @property
     def names(self) -> list[str]:

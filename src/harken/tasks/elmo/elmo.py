@@ -100,9 +100,9 @@ class Elmo(Predictor[ElmoRecipe, ElmoNetwork]):
         """`vectors` of many; one without words has an array without words."""
 
         def read(words: WordBatch, lengths: Tensor) -> list[np.ndarray]:
-            found = self.model.layers_of(words, lengths)  # (L + 1, B, T, W)
-            require_numbers(found)
-            layers = found.float().cpu().numpy()
+            states = self.model.layers_of(words, lengths)  # (L + 1, B, T, W)
+            require_numbers(states)
+            layers = states.float().cpu().numpy()
             return [layers[:, row, 1 : length - 1] for row, length in enumerate(lengths.tolist())]  # no BOS and EOS
 
         return self._read([self.words(sentence) for sentence in sentences], read, progress)

@@ -41,13 +41,13 @@ class ElmoJob(Job):
         counts = word_counts(lines, recipe.data)
 
         def learn() -> Vocabulary:
-            found = vocabulary_of(counts, recipe.words.size, recipe.words.min_count)
-            if not found.words:
+            vocabulary_learned = vocabulary_of(counts, recipe.words.size, recipe.words.min_count)
+            if not vocabulary_learned.words:
                 raise UserError(
                     f"no word of {text.name} is seen words.min_count {recipe.words.min_count} times; lower it, or give "
                     "more text"
                 )
-            return found
+            return vocabulary_learned
 
         vocabulary = VOCABULARY.learn_or_load(folder, resuming, learn)
         model, pretrained = build_elmo(recipe, vocabulary), PretrainedEmbeddings(recipe, folder, resuming)

@@ -41,7 +41,8 @@ class ElmoRows(WordRows):
     @classmethod
     def of(cls, sentences: Sequence[Sequence[str]], vocabulary: Vocabulary) -> ElmoRows:
         forms = numbers_of(different(sentences))
-        return cls(*_encode(sentences, vocabulary, forms), _spellings(forms, vocabulary))
+        words, numbers = _encode(sentences, vocabulary, forms)
+        return cls(words, numbers, _spellings(forms, vocabulary))
 
     @classmethod
     def of_lines(
@@ -55,8 +56,8 @@ class ElmoRows(WordRows):
 
         dtype = id_type(max(len(SPECIALS) + len(vocabulary.words), 2 + len(forms)))
         key = ["elmo", vocabulary.words, vocabulary.lowercase, config.max_tokens, config.lowercase]
-        words = rows_of(lines).encode({"words": dtype, "forms": dtype}, encode, key)
-        return cls(*words, _spellings(forms, vocabulary))
+        words, numbers = rows_of(lines).encode({"words": dtype, "forms": dtype}, encode, key)
+        return cls(words, numbers, _spellings(forms, vocabulary))
 
 
 def numbers_of(words: Iterable[str]) -> dict[str, int]:
@@ -162,7 +163,7 @@ def row_losses(model: ElmoNetwork, words: WordBatch, lengths: Tensor) -> np.ndar
     """(B, 2): the summed loss of each sentence, forward and backward."""
     counts = (lengths - 1).tolist()
     directions = []
-    for hidden, wanted in model.top(words, lengths):
-        losses = F.cross_entropy(model.output(hidden).float(), wanted, reduction="none").double().cpu()
+    for hidden, targets in model.top(words, lengths):
+        losses = F.cross_entropy(model.output(hidden).float(), targets, reduction="none").double().cpu()
         directions.append(torch.stack([part.sum() for part in losses.split(counts)]))
     return torch.stack(directions, 1).numpy()

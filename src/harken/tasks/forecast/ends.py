@@ -33,10 +33,10 @@ class Ends:
     @classmethod
     def of(cls, series: Sequence[Series], cuts: Sequence[Cut], window: int, log: bool) -> Ends:
         """Three windows before the test part and all of it."""
-        starts = [max(0, one.valid - 3 * window) for one in cuts]
+        starts = [max(0, cut.valid - 3 * window) for cut in cuts]
         kept = [one.rows(start, len(one)) for one, start in zip(series, starts, strict=True)]
         channels = 1 + series[0].past.shape[1] + series[0].known.shape[1]
-        places = [one.valid - start for one, start in zip(cuts, starts, strict=True)]
+        places = [cut.valid - start for cut, start in zip(cuts, starts, strict=True)]
         return cls(log, channels, series[0].known.shape[1], kept, places)
 
     def save(self, folder: Path) -> None:

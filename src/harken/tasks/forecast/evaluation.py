@@ -60,14 +60,14 @@ def roll(
     def run(indices: np.ndarray) -> Iterable[tuple[np.ndarray, ...]]:
         batch = to_device(windows.batch(indices), model.device)
         made = model.model.unroll(batch.past, batch.lengths, batch.future)  # (B, T, Q)
-        found, truth = (model.transform.undo(values.double().cpu().numpy()) for values in (made, batch.truth))
-        return zip(truth, found, batch.counted.cpu().numpy() > 0, strict=True)
+        quantiles, truth = (model.transform.undo(values.double().cpu().numpy()) for values in (made, batch.truth))
+        return zip(truth, quantiles, batch.counted.cpu().numpy() > 0, strict=True)
 
     starts = range(0, len(windows), AT_ONCE)
     batches = [np.arange(start, min(start + AT_ONCE, len(windows))) for start in starts]
-    truth, found, counted = (np.stack(part) for part in zip(*model.map(batches, run, progress), strict=True))
+    truth, quantiles, counted = (np.stack(part) for part in zip(*model.map(batches, run, progress), strict=True))
     scales = np.array([season_scale(one.target[: at.train], data.season) for one, at in zip(series, cuts, strict=True)])
-    return Rolled(truth, found, counted, scales[windows.owner][:, None], windows.owner, windows.origin)
+    return Rolled(truth, quantiles, counted, scales[windows.owner][:, None], windows.owner, windows.origin)
 
 
 def evaluate(
@@ -112,8 +112,8 @@ def score(
         scaled = (losses / rolled.scale * rolled.counted).sum(1)
         metrics.append(Metric.of("pinball", bootstrap(scaled, counts), f"mean over quantiles {levels}, scaled as MASE"))
         inside = (rolled.found[..., 0] <= rolled.truth) & (rolled.truth <= rolled.found[..., -1])
-        wanted = f"between quantiles {levels[0]} and {levels[-1]}; {levels[-1] - levels[0]:.0%} is right"
-        metrics.append(Metric.of("coverage", bootstrap((inside & rolled.counted).sum(1), counts), wanted))
+        note = f"between quantiles {levels[0]} and {levels[-1]}; {levels[-1] - levels[0]:.0%} is right"
+        metrics.append(Metric.of("coverage", bootstrap((inside & rolled.counted).sum(1), counts), note))
     picture = model.forecast_at(series[0], cuts[0].span(part)[0] or model.recipe.data.shortest).picture()
     details = {"part": part, "series_count": len(series)}
     scores = Scores(len(rolled.owner), "origins", metrics, {"forecast": picture}, details)
@@ -126,8 +126,8 @@ def naive_baseline(task: ForecastTask, series: Sequence[Series], season: int) ->
     windows, errors, count = task.valid, 0.0, 0
     for owner, origin, end in zip(windows.owner, windows.origin, windows.end, strict=True):
         target, steps = series[owner].target, min(windows.horizon, int(end - origin))
-        found = seasonal_naive(target, [int(origin)], steps, season)[0]
-        errors += float(np.abs(target[origin : origin + steps] - found).sum() / task.scales[owner])
+        naive = seasonal_naive(target, [int(origin)], steps, season)[0]
+        errors += float(np.abs(target[origin : origin + steps] - naive).sum() / task.scales[owner])
         count += steps
     scores = {"valid": {"mase": errors / max(1, count), COUNT: len(windows)}}
     return Baseline("seasonal naive", "mase", scores, len(task.train), mode="min")
@@ -149,11 +149,11 @@ def _to_beat(
             made, form = exponential_smoothing(known, fitted, origins, data.horizon, data.season, refit=refit)
             smoothed.append(made)
             forms.append(form + (", fitted anew at every origin" if refit else ", fitted once"))
-    found = [("seasonal naive", np.concatenate(naive), f"a season of {data.season} steps ago")]
+    baselines = [("seasonal naive", np.concatenate(naive), f"a season of {data.season} steps ago")]
     if smoothed:
         note = forms[0] if len(forms) == 1 else f"chosen by AICc for each of {len(forms)} series"
-        found.append(("exponential smoothing", np.concatenate(smoothed), note))
-    return found
+        baselines.append(("exponential smoothing", np.concatenate(smoothed), note))
+    return baselines
 
 
 def _mase(rolled: Rolled, forecasts: np.ndarray) -> Interval:

@@ -76,13 +76,13 @@ class Forecast:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        found: dict[str, Any] = {"series": self.name, "forecast": self.median.tolist()}
-        found["quantiles"] = {str(level): self.quantile(level).tolist() for level in self.levels}
+        content: dict[str, Any] = {"series": self.name, "forecast": self.median.tolist()}
+        content["quantiles"] = {str(level): self.quantile(level).tolist() for level in self.levels}
         if len(self.dates):
-            found["dates"] = list(self.dates)
+            content["dates"] = list(self.dates)
         if self.truth is not None:
-            found["truth"] = self.truth.tolist()
-        return found
+            content["truth"] = self.truth.tolist()
+        return content
 
     def picture(self) -> FanPicture:
         """History, fan and truth."""
@@ -107,14 +107,14 @@ class Forecasts(Result):
     notes: Sequence[str] = ()
 
     def to_json(self, options: Any) -> dict[str, Any]:
-        return {"series": [{**one.to_dict(), "past": one.past.tolist()} for one in self.forecasts]}
+        return {"series": [{**forecast.to_dict(), "past": forecast.past.tolist()} for forecast in self.forecasts]}
 
     def to_records(self, options: Any) -> list[dict[str, Any]]:
-        return [one.to_dict() for one in self.forecasts]
+        return [forecast.to_dict() for forecast in self.forecasts]
 
     def to_text(self, options: Any, printing: Printing) -> str:
         is_named = len(self.forecasts) > 1
-        tables = [one.to_csv(header=number == 0, named=is_named) for number, one in enumerate(self.forecasts)]
+        tables = [forecast.to_csv(header=number == 0, named=is_named) for number, forecast in enumerate(self.forecasts)]
         if printing.is_terminal:
             tables.append(f"\n{self.forecasts[0].picture().to_terminal()}\n")
         return "".join(tables).removesuffix("\n")

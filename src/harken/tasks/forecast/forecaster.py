@@ -60,10 +60,10 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
         Raises:
             UserError: a past that does not fit, or covariates that are missing.
         """
-        found = self.forecast_all(past, covariates, steps, at=at)
-        if len(found) != 1:
-            raise UserError(f"there are {len(found)} series; ask with forecast_all, which answers for each of them")
-        return found[0]
+        forecasts = self.forecast_all(past, covariates, steps, at=at)
+        if len(forecasts) != 1:
+            raise UserError(f"there are {len(forecasts)} series; ask with forecast_all, which answers for each of them")
+        return forecasts[0]
 
     def forecast_all(
         self, past: Any = None, covariates: Any = None, steps: int | None = None, *, at: str = "end"
@@ -165,7 +165,7 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
             past, lengths = batch.past.to(self.device), batch.lengths.to(self.device)
             unrolled = self.model.unroll(past, lengths, future.to(self.device))[0].float()
             require_numbers(unrolled)
-            found = unrolled.cpu().numpy()
+            quantiles = unrolled.cpu().numpy()
             if looking:
                 ahead = _padded(future, self.model.horizon).to(self.device)
                 before = np.zeros(len(ready) - int(lengths[0]))
@@ -179,7 +179,7 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
         return Forecast(
             series.name,
             self.model.quantiles,
-            self.transform.undo(found.astype(np.float64)),
+            self.transform.undo(quantiles.astype(np.float64)),
             [written(date) for date in dates],
             [written(date) for date in part.dates],
             part.target,

@@ -79,8 +79,8 @@ class ForecastJob(Job):
                 at = "test"
             forecasts = model.forecast_all(past.past, past.covariates, options.steps, at=at)
             if options.series is not None:
-                names = ", ".join(one.name for one in forecasts[:8])
-                forecasts = [one for one in forecasts if one.name == options.series]
+                names = ", ".join(forecast.name for forecast in forecasts[:8])
+                forecasts = [forecast for forecast in forecasts if forecast.name == options.series]
                 if not forecasts:
                     raise UserError(f"--series {options.series} is not there; there are {names}")
             results.append(Forecasts(forecasts, notes))
@@ -101,13 +101,13 @@ class ForecastJob(Job):
 
     def examples(self, model: Forecaster, split: str) -> list[Any]:
         """Pasts that end at rows of a part, one a window, for `harken inspect --gradients`."""
-        data, found = model.recipe.data, []
+        data, examples = model.recipe.data, []
         part = find_part(data, split)
         for one in load_series(data):
             first, end = cut(one, data).span(part)
             origins = range(max(first, data.window), end, max(1, (end - first) // WINDOWS))
-            found += [one.rows(origin - data.window, origin) for origin in origins]
-        return found
+            examples += [one.rows(origin - data.window, origin) for origin in origins]
+        return examples
 
     def validation(self, best: dict[str, Any]) -> str:
         return f"MASE {best.get('mase', float('nan')):.4f}, scaled pinball loss {best.get('pinball', float('nan')):.4f}"

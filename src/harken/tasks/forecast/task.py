@@ -47,13 +47,13 @@ class ForecastTask(SequenceTask[ForecastNetwork, ForecastBatch]):
     ) -> None:
         data = recipe.data
         self.recipe, self.transform = recipe, transform
-        ends = [one.valid if data.final else one.train for one in cuts]
+        ends = [cut.valid if data.final else cut.train for cut in cuts]
         fitted = [one.rows(0, end) for one, end in zip(series, ends, strict=True)]
         channels = 1 + series[0].past.shape[1] + series[0].known.shape[1]
         model = ForecastNetwork(
             recipe.model, channels=channels, known=series[0].known.shape[1], horizon=data.horizon, season=data.season
         )
-        train_cuts = [Cut(end, one.valid, one.test) for end, one in zip(ends, cuts, strict=True)]
+        train_cuts = [Cut(end, cut.valid, cut.test) for end, cut in zip(ends, cuts, strict=True)]
         shape = (data.window, model.horizon)
         chosen = origins or origins_of(train_cuts, "train", data.shortest)
         self.train = Windows(series, transform, chosen, *shape)
@@ -71,11 +71,11 @@ class ForecastTask(SequenceTask[ForecastNetwork, ForecastBatch]):
 
     def _valid_origins(self, cuts: Sequence[Cut]) -> list[tuple[int, int, int]]:
         shortest = self.recipe.data.shortest
-        found = origins_of(cuts, "valid", shortest)
-        if found:
-            return found
+        origins = origins_of(cuts, "valid", shortest)
+        if origins:
+            return origins
         # Without a validation part the end of the training part stands in, so that there is a number to see.
-        ends = [(number, one.train) for number, one in enumerate(cuts)]
+        ends = [(number, cut.train) for number, cut in enumerate(cuts)]
         horizon = self.recipe.data.horizon
         return [(number, at, end) for number, end in ends for at in range(max(shortest, end - horizon), end)]
 
@@ -100,8 +100,8 @@ class ForecastTask(SequenceTask[ForecastNetwork, ForecastBatch]):
     def loss(self, model: ForecastNetwork, batch: ForecastBatch) -> tuple[Tensor, int]:
         """Pinball, in units of each series' usual step; every member answers for itself."""
         part = batch.windows
-        found = model.each(part.past, part.lengths if batch.padded else None, part.future)
-        return model.loss(found, part.truth, part.counted / batch.steps), batch.terms
+        outputs = model.each(part.past, part.lengths if batch.padded else None, part.future)
+        return model.loss(outputs, part.truth, part.counted / batch.steps), batch.terms
 
     def valid_batches(self, part: int, parts: int) -> Sequence[Indices]:
         mine = np.arange(len(self.valid))[part::parts]
@@ -110,11 +110,11 @@ class ForecastTask(SequenceTask[ForecastNetwork, ForecastBatch]):
     def evaluate(self, model: ForecastNetwork, batch: ForecastBatch) -> Sums:
         """Absolute errors and pinball losses at rolling origins, each over its series' scale."""
         levels, middle, part = np.array(model.quantiles), model.quantiles.index(0.5), batch.windows
-        found = model.unroll(part.past, part.lengths, part.future).float().cpu().numpy()  # (B, T, Q)
+        quantiles = model.unroll(part.past, part.lengths, part.future).float().cpu().numpy()  # (B, T, Q)
         counted = part.counted.cpu().numpy()
         with np.errstate(over="ignore"):
-            found = self.transform.undo(found.astype(np.float64))
-        miss = self.transform.undo(part.truth.cpu().numpy().astype(np.float64))[..., None] - found
+            quantiles = self.transform.undo(quantiles.astype(np.float64))
+        miss = self.transform.undo(part.truth.cpu().numpy().astype(np.float64))[..., None] - quantiles
         losses = 2 * np.maximum(levels * miss, (levels - 1) * miss).mean(-1)
         return {
             "error": float((np.abs(miss[..., middle]) * counted / batch.scales).sum()),

@@ -64,11 +64,11 @@ class CutSeries:
 
     def digests(self) -> dict[str, str]:
         """Rows and digest of every part (`harken.data.splits`)."""
-        found = {}
+        digests = {}
         for part in PARTS:
             pieces = [one.rows(*at.span(part)) for one, at in zip(self.series, self.cuts, strict=True)]
-            found[part] = f"{sum(map(len, pieces))}:{digest(pieces).partition(':')[2]}"
-        return found
+            digests[part] = f"{sum(map(len, pieces))}:{digest(pieces).partition(':')[2]}"
+        return digests
 
 
 def load_series(config: ForecastDataConfig) -> list[Series]:
@@ -78,10 +78,10 @@ def load_series(config: ForecastDataConfig) -> list[Series]:
         UserError: a file that cannot be read.
     """
     if config.corpus:
-        found = make_seasons(config.series, config.size, config.seed)
+        all_series = make_seasons(config.series, config.size, config.seed)
     else:
-        found = read_series(require_file(config.train or ""), config.layout)
-    return [series.rows(0, config.rows or len(series)) for series in found]
+        all_series = read_series(require_file(config.train or ""), config.layout)
+    return [series.rows(0, config.rows or len(series)) for series in all_series]
 
 
 def name_of(config: ForecastDataConfig) -> str:
@@ -123,17 +123,17 @@ class Transform:
         self.log = log
 
     @classmethod
-    def choose(cls, series: Sequence[Series], wanted: str) -> Transform:
+    def choose(cls, series: Sequence[Series], kind: str) -> Transform:
         """As the recipe says; `auto` looks at the training parts that are given.
 
         Raises:
             UserError: a logarithm of what has none.
         """
         positive = all(bool((one.target > 0).all()) for one in series)  # of the training parts
-        if wanted == "log" and not positive:
+        if kind == "log" and not positive:
             name = next(one.name for one in series if not (one.target > 0).all())
             raise UserError(f'data.transform is "log", but {name} has values of 0 or below; set it to "none"')
-        return cls(positive if wanted == "auto" else wanted == "log")
+        return cls(positive if kind == "auto" else kind == "log")
 
     def apply(self, values: np.ndarray) -> np.ndarray:
         """Raises: UserError where there is no logarithm."""
@@ -198,8 +198,8 @@ class Windows:
 
 def origins_of(cuts: Sequence[Cut], part: str, shortest: int) -> list[tuple[int, int, int]]:
     """Every origin of a part of every series, with at least `shortest` rows before it."""
-    found = []
+    origins = []
     for number, one in enumerate(cuts):
         first, end = one.span(part)
-        found += [(number, origin, end) for origin in range(max(first, shortest), end)]
-    return found
+        origins += [(number, origin, end) for origin in range(max(first, shortest), end)]
+    return origins

@@ -177,12 +177,12 @@ def _add_legibility(
         real = read_drawings(recogniser, drawings, synthesizer.tokenizer)
         texts = [drawing.text or "" for drawing in drawings[:WRITTEN]]
         written = synthesizer.write(texts)
-        found = read_drawings(recogniser, [one.drawing() for one in written], synthesizer.tokenizer)
+        read_texts = read_drawings(recogniser, [one.drawing() for one in written], synthesizer.tokenizer)
     finally:
         torch.set_num_threads(threads)
     bias = synthesizer.recipe.sampling.bias
     note = f"characters of {len(texts)} written texts that a recogniser reads right (bias {bias:g})"
-    scores.metrics.append(Metric.of("legible", bootstrap(found.right, found.lengths), note))
+    scores.metrics.append(Metric.of("legible", bootstrap(read_texts.right, read_texts.lengths), note))
     note = f"characters that it reads right of these {len(drawings)} real drawings"
     scores.metrics.append(Metric.of("real_legible", bootstrap(real.right, real.lengths), note))
     scores.details["unfinished"] = sum(not one.finished for one in written)

@@ -64,15 +64,15 @@ class Recogniser(nn.Module):
     @torch.no_grad()
     def read(self, drawings: Sequence[Drawing], tokenizer: Tokenizer) -> list[str]:
         """What is written there."""
-        found: list[str] = []
+        texts: list[str] = []
         for start in range(0, len(drawings), BATCH):
             points, lengths = self.points(StrokeRows(drawings[start : start + BATCH]))
             best = self(points, lengths).argmax(-1)  # (B, T)
             best[~length_mask(lengths, best.shape[1])] = NOTHING
             for row in best:
                 apart = torch.unique_consecutive(row)
-                found.append(tokenizer.decode(apart[apart != NOTHING].tolist()).strip())
-        return found
+                texts.append(tokenizer.decode(apart[apart != NOTHING].tolist()).strip())
+        return texts
 
     def points(self, rows: StrokeRows, chosen: np.ndarray | None = None) -> tuple[Tensor, Tensor]:
         """Points (B, T, 4), normalised, and lengths (B,)."""
@@ -149,7 +149,7 @@ class Reading:
     def right(self) -> np.ndarray:
         """Characters of each text that were read right."""
         pairs = zip(self.texts, self.read, strict=True)
-        return np.array([max(0, len(text) - edits(text, found).total) for text, found in pairs])
+        return np.array([max(0, len(text) - edits(text, texts).total) for text, texts in pairs])
 
     @property
     def lengths(self) -> np.ndarray:

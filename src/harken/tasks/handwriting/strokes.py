@@ -95,7 +95,7 @@ class Drawings(Result):
     @property
     def notes(self) -> list[str]:  # type: ignore[override]
         """How many were cut off."""
-        unfinished = sum(not one.finished for one in self.drawings)
+        unfinished = sum(not drawing.finished for drawing in self.drawings)
         count = len(self.drawings)
         note = f"{unfinished} of {count} had no end after {self.max_points} points and were cut off"
         return [note] if unfinished else []
@@ -104,13 +104,15 @@ class Drawings(Result):
         """All of them."""
         from harken.inspection.pictures.drawings import InkPicture
 
-        return InkPicture([one.strokes() for one in self.drawings], [one.text or "" for one in self.drawings])
+        return InkPicture(
+            [drawing.strokes() for drawing in self.drawings], [drawing.text or "" for drawing in self.drawings]
+        )
 
     def to_json(self, options: Any) -> dict[str, Any]:
         return self.drawings[0].to_json()
 
     def to_records(self, options: Any) -> list[dict[str, Any]]:
-        return [one.to_json() for one in self.drawings]
+        return [drawing.to_json() for drawing in self.drawings]
 
     def to_text(self, options: Any, printing: Printing) -> str:
         return self.picture().to_terminal()

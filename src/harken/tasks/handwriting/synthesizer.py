@@ -89,12 +89,12 @@ class HandwritingSynthesizer(Predictor[HandwritingRecipe, HandwritingModel]):
         if not 0 <= bias <= 1000:
             raise UserError(f"the bias is {bias:g}; it may be 0 to 1000")
         generator = torch.Generator(self.device).manual_seed(seed)
-        found = self.map(
+        samples = self.map(
             batches_of(np.arange(len(texts))),
             lambda chosen: self._write([texts[index] for index in chosen], bias, generator),
             progress,
         )
-        return found[0] if alone else found
+        return samples[0] if alone else samples
 
     def _write(self, texts: list[Text], bias: float, generator: torch.Generator) -> list[Strokes]:
         """One step after another for all texts; rows that are over are drawn on and cut off afterwards.
@@ -125,13 +125,13 @@ class HandwritingSynthesizer(Predictor[HandwritingRecipe, HandwritingModel]):
         points = torch.stack(made, 1)  # (B, T, 3)
         points[..., :2] *= self.model.deviation
         windows = torch.stack(looks, 1).cpu().numpy() if looks else None  # (B, T, U)
-        found = []
+        drawings = []
         for row, (text, end) in enumerate(zip(texts, ends.tolist(), strict=True)):
             window = None
             if windows is not None and ids[1] is not None:
                 window = windows[row, :end, : int(ids[1][row])]
-            found.append(Strokes(points[row, :end].cpu().numpy(), text, window, finished=bool(over[row])))
-        return found
+            drawings.append(Strokes(points[row, :end].cpu().numpy(), text, window, finished=bool(over[row])))
+        return drawings
 
     def _read(self, texts: Sequence[Text]) -> tuple[Tensor | None, Tensor | None]:
         """Ids (B, U) ended by EOS and lengths (B,); nothing where the model reads no text."""

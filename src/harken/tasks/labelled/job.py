@@ -169,8 +169,8 @@ class LabelledJob(Job):
         return compare(scores, model.folder, None if files else split or "test", compute)
 
     def attention_figure(self, model: Any, example: str) -> Picture:
-        found: Picture = model.attention_figure(example)
-        return found
+        picture: Picture = model.attention_figure(example)
+        return picture
 
     def example_of(self, model: Any, text: str) -> str | np.ndarray:
         return read_example(super().example_of(model, text), model.recipe.data)
@@ -251,8 +251,8 @@ class LabelledJob(Job):
         if isinstance(inputs, FrameInput):
             inputs.fit(torch.from_numpy(rows.flat))
         if recipe.model.start is not None and tokenizer is not None:
-            found = start_from(network.reader, recipe.model.start, tokenizer)
-            pretrained.say(f"encoder and {found:,} pieces initialised from {recipe.model.start}")
+            pieces = start_from(network.reader, recipe.model.start, tokenizer)
+            pretrained.say(f"encoder and {pieces:,} pieces initialised from {recipe.model.start}")
         words = words_alone(inputs)
         if tokenizer and isinstance(words, TokenInput):
             pretrained.fill(words.table.weight, words_of(tokenizer), texts, width_key(recipe.model), ids=rows.flat)

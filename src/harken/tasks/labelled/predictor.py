@@ -132,18 +132,18 @@ class LabelledPredictor(Predictor[R, M]):
         Raises:
             UserError: a text without words, or a file that cannot be read.
         """
-        found, pooling = read_example(example, self.recipe.data), self.recipe.head.pooling
-        weights = {"attention": to_one(self.attention(found))} if pooling == "attention" else {}
+        value, pooling = read_example(example, self.recipe.data), self.recipe.head.pooling
+        weights = {"attention": to_one(self.attention(value))} if pooling == "attention" else {}
         name = "gradient" if weights else f"gradient ({pooling} pooling)"
-        weights[name] = to_one(self.saliency(found))
-        return picture_of(found, weights, self.title_of(found), self.recipe.data)
+        weights[name] = to_one(self.saliency(value))
+        return picture_of(value, weights, self.title_of(value), self.recipe.data)
 
     def reading(self, example: str) -> tuple[Any, dict[str, list[str]], str]:
         """For `harken inspect --gates`: a text, or the first signal of a file, as a batch, its steps, and a title."""
-        found = read_example(example, self.recipe.data)
-        steps = steps_of(found, values_alone(self.padded([found])[0]), self.tokenizer)
+        value = read_example(example, self.recipe.data)
+        steps = steps_of(value, values_alone(self.padded([value])[0]), self.tokenizer)
         name = "reader.encoder" if self.network is self.model else "network.reader.encoder"
-        return self.batch([found]), {name: steps}, f"{example} → {self.answer_of(found)}"
+        return self.batch([value]), {name: steps}, f"{example} → {self.answer_of(value)}"
 
 
 def open_reader(folder: Path, recipe: LabelledRecipe, device: str, weights: str) -> tuple[int, Tokenizer | None, Any]:

@@ -110,11 +110,11 @@ def by_word(example: Any, weights: Tensor, data: ExamplesConfig, tokenizer: Toke
         return values
     text = cleaned(example, data)
     ids = tokenizer.encode(text)
-    found = np.zeros(len(text.split()))
+    word_weights = np.zeros(len(text.split()))
     if len(ids) + 1 != len(values):  # a text that was cut: its first pieces, where those were kept
         ids = ids[: len(values) - 1]
-    np.add.at(found, tokenizer.word_of(ids, text), values[: len(ids)])
-    return found
+    np.add.at(word_weights, tokenizer.word_of(ids, text), values[: len(ids)])
+    return word_weights
 
 
 def as_frames(value: Any) -> np.ndarray:

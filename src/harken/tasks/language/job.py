@@ -54,12 +54,12 @@ class LanguageJob(Job):
 
     def input_files(self, recipe: LanguageRecipe) -> list[InputFile]:
         """Of a folder the text files that are read, each by its name."""
-        found = [source for source in super().input_files(recipe) if source.key != "data.dir"]
+        inputs = [source for source in super().input_files(recipe) if source.key != "data.dir"]
         if recipe.data.dir and not recipe.data.train:
-            named = {source.path for source in found}
+            named = {source.path for source in inputs}
             paths = [path for files in files_of(recipe.data).values() for path in files if path not in named]
-            found += [InputFile("data.dir", path, path.name) for path in paths]
-        return found
+            inputs += [InputFile("data.dir", path, path.name) for path in paths]
+        return inputs
 
     def prepare_data(self, recipe: LanguageRecipe, corpus: TextCorpus, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)

@@ -55,12 +55,12 @@ class LanguageBatch:
     """Texts side by side, as `harken.inspection.measures.running` runs a network on them."""
 
     tokens: Tensor  # (B, T) what is read, padded behind
-    wanted: Tensor  # (B, T) what comes next
+    targets: Tensor  # (B, T) what comes next
     lengths: Tensor  # (B,)
 
     def predictions(self, network: Any) -> tuple[Tensor, Tensor, Tensor]:
         """Logits (B, T, V), what should come (B, T), and the place of each row's last token (B,)."""
-        return network.logits(network(self.tokens)[0]), self.wanted, self.lengths - 1
+        return network.logits(network(self.tokens)[0]), self.targets, self.lengths - 1
 
 
 class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
@@ -151,16 +151,16 @@ class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
         return [text_of(self.tokenizer, known + row, lines)[before:] for row in rows]
 
     def _drawn(self, prompt: str, count: int, length: int, line: bool, options: dict[str, Any]) -> Iterator[list[int]]:
-        """Tokens of all rows, step by step, until all have ended their line where that is wanted."""
+        """Tokens of all rows, step by step, until all have ended their line where that is asked for."""
         check(options.get("temperature", 1.0), options.get("top_k"), options.get("top_p"), options.get("min_p"))
         ids = torch.from_numpy(self.ids(prompt)).to(self.device).repeat(count, 1)
         model, state = self.start(ids[:, :-1])
         drawn = sample(model, state, ids[:, -1], forbidden=self._forbidden(), **options)
         ended = [False] * count
         for _, tokens in zip(range(length), drawn, strict=False):
-            found = tokens.tolist()
-            ended = [was or token == EOS for was, token in zip(ended, found, strict=True)]
-            yield found
+            row = tokens.tolist()
+            ended = [was or token == EOS for was, token in zip(ended, row, strict=True)]
+            yield row
             if line and all(ended):
                 return
 
@@ -193,8 +193,8 @@ class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
         """
         if not text.strip():
             raise UserError("there is no text to score; give some words in quotes")
-        found = self.score(text)
-        return Surprisal(found.tokens, (-found.log_probabilities).tolist())
+        scored = self.score(text)
+        return Surprisal(scored.tokens, (-scored.log_probabilities).tolist())
 
     def perplexity(self, text: str) -> float:
         """exp of the mean surprise at a token; the end of a line counts where the text ends one.

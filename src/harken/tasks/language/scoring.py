@@ -47,14 +47,14 @@ def log_probabilities(
     device = network.embedding.weight.device
     text = torch.from_numpy(ids).to(device)
     parts = _windows(network, text, window) if isinstance(network, TransformerLanguage) else _rows(network, text, rows)
-    found = []
+    pieces = []
     for part in parts:
-        found.append(part)
+        pieces.append(part)
         if progress is not None:
             progress(len(part))
     if not isinstance(network, TransformerLanguage):
-        found = _in_order(found, len(ids) - 1, rows)
-    return torch.cat(found).cpu().numpy().astype(np.float64) if found else np.zeros(0)
+        pieces = _in_order(pieces, len(ids) - 1, rows)
+    return torch.cat(pieces).cpu().numpy().astype(np.float64) if pieces else np.zeros(0)
 
 
 def _rows(network: LanguageNetwork, text: Tensor, rows: int) -> Iterator[Tensor]:
@@ -69,10 +69,10 @@ def _rows(network: LanguageNetwork, text: Tensor, rows: int) -> Iterator[Tensor]
         yield _chosen(network, hidden, piece[:, 1:]).flatten()
 
 
-def _in_order(found: list[Tensor], count: int, rows: int) -> list[Tensor]:
+def _in_order(parts: list[Tensor], count: int, rows: int) -> list[Tensor]:
     if rows == 1:
-        return found
-    joined = torch.cat([part.view(rows, -1) for part in found], 1) if found else torch.zeros(rows, 0)
+        return parts
+    joined = torch.cat([part.view(rows, -1) for part in parts], 1) if parts else torch.zeros(rows, 0)
     return [joined.flatten()[:count]]
 
 
@@ -98,10 +98,10 @@ def _windows(network: LanguageNetwork, text: Tensor, window: int) -> Iterator[Te
         yield torch.cat(fresh)
 
 
-def _chosen(network: LanguageNetwork, hidden: Tensor, wanted: Tensor) -> Tensor:
+def _chosen(network: LanguageNetwork, hidden: Tensor, targets: Tensor) -> Tensor:
     """(B, T): log P of the tokens that came."""
     logits = network.logits(hidden).float()
-    return torch.log_softmax(logits, -1).gather(-1, wanted[..., None])[..., 0]
+    return torch.log_softmax(logits, -1).gather(-1, targets[..., None])[..., 0]
 
 
 @dataclass

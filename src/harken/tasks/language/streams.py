@@ -91,8 +91,8 @@ class Chunks:
     def read(cls, numbers: Indices) -> Chunks:
         """What `numbers` gave."""
         head, first = np.divmod(numbers[::2], 2)
-        found, lengths = np.divmod(head, MAX_LENGTH)
-        return cls(found, numbers[1::2].copy(), int(lengths[0]), bool(first[0]))
+        numbers_of_streams, lengths = np.divmod(head, MAX_LENGTH)
+        return cls(numbers_of_streams, numbers[1::2].copy(), int(lengths[0]), bool(first[0]))
 
 
 def stream_of(numbers: Indices) -> np.ndarray:
@@ -111,9 +111,9 @@ def total_length(numbers: Indices) -> int:
     return int((numbers[::2] // 2 % MAX_LENGTH).sum())
 
 
-def fitting_streams(tokens: int, wanted: int, chunk: int) -> int:
+def fitting_streams(tokens: int, most: int, chunk: int) -> int:
     """No more streams than the text has chunks."""
-    return max(1, min(wanted, MOST_STREAMS, (tokens - 1) // chunk))
+    return max(1, min(most, MOST_STREAMS, (tokens - 1) // chunk))
 
 
 def streams(

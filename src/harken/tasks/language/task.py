@@ -70,12 +70,12 @@ class LanguageTask:
 
     def loss(self, model: LanguageNetwork, batch: StreamBatch) -> tuple[Tensor, int]:
         """Summed over all tokens of the chunks; the states after them go into `carried`."""
-        read, wanted = batch.tokens[:, :-1], batch.tokens[:, 1:]
+        read, targets = batch.tokens[:, :-1], batch.tokens[:, 1:]
         state = self._state(batch.streams) if self.carried and not batch.first else None
-        loss, state = self.loss_of(read, wanted, state, self.settings.label_smoothing, self.settings.z_loss)
+        loss, state = self.loss_of(read, targets, state, self.settings.label_smoothing, self.settings.z_loss)
         if self.carried:
             self._carry(batch.streams, state)
-        return loss, wanted.numel()
+        return loss, targets.numel()
 
     def _state(self, rows: Tensor) -> RecurrentLanguageState:
         """Where the streams stand."""
@@ -101,8 +101,8 @@ class LanguageTask:
         cuts = np.linspace(0, len(self.valid) - 1, parts + 1).astype(int)
         mine = self.valid[cuts[part] : cuts[part + 1] + 1]
         rows = max(1, min(VALID_ROWS // parts, len(mine) // 64))
-        found = log_probabilities(self.model, mine, self.recipe.data.chunk, rows)
-        return {"loss": float(-found.sum()), "tokens": len(found)}
+        log_probs = log_probabilities(self.model, mine, self.recipe.data.chunk, rows)
+        return {"loss": float(-log_probs.sum()), "tokens": len(log_probs)}
 
     def score(self, results: list[Sums]) -> dict[str, float]:
         """Mean loss per token, and its perplexity."""

@@ -89,9 +89,9 @@ class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
         ids = ids.to(self.device)
         logits = self.model(ids, lengths.to(self.device), ids == MASK)[:, FIRST_WORD:]  # (M, V)
         best = torch.softmax(logits.float(), -1).topk(min(count, logits.shape[1]))
-        names = [self.tokenizer.pieces([index + FIRST_WORD for index in found]) for found in best.indices.tolist()]
+        names = [self.tokenizer.pieces([index + FIRST_WORD for index in words]) for words in best.indices.tolist()]
         return [
-            list(zip(found, values, strict=True)) for found, values in zip(names, best.values.tolist(), strict=True)
+            list(zip(words, values, strict=True)) for words, values in zip(names, best.values.tolist(), strict=True)
         ]
 
     def batch(self, lines: Sequence[str]) -> LabelBatch:
@@ -109,10 +109,10 @@ class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
         chosen[torch.arange(len(rows)), torch.tensor(places)] = True
         ids = known.masked_fill(chosen, MASK)
         inputs = [tensor.to(self.device) for tensor in (ids, lengths, chosen)]
-        wanted = known[chosen].to(self.device)
+        labels = known[chosen].to(self.device)
         with torch.no_grad():
             own = self.model(*inputs).argmax(-1)  # what it says itself of a gap
-        return LabelBatch(inputs, torch.where(wanted == MASK, own, wanted))
+        return LabelBatch(inputs, torch.where(labels == MASK, own, labels))
 
     def reading(self, text: str) -> tuple[LabelBatch, dict[str, list[str]], str]:
         """For `harken inspect --gates`: a text as a batch, its pieces, and a title."""
@@ -134,12 +134,12 @@ class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
         """Perplexity of masked words and the share that is predicted; the same words are masked at every call."""
         rows = as_rows(lines, self.tokenizer, self.recipe.data.max_tokens)
         masked = MaskedRows(rows, self.tokenizer.size, self.recipe.masking.rate)
-        found = self.map(
+        scores = self.map(
             length_batches(rows.lengths, BATCH_TOKENS),
             lambda indices: row_scores(self.model, to_device(masked.batch(indices), self.device)),
             progress,
         )
-        losses, right, words = np.array(found).T
+        losses, right, words = np.array(scores).T
         loss = bootstrap(losses, words)
         perplexity = Interval(*(math.exp(value) for value in (loss.value, loss.low, loss.high)))
         note = f"of {int(words.sum()):,} masked words"
@@ -154,10 +154,10 @@ class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
 
     def picture(self, text: str, count: int = 12) -> Picture:
         """The likeliest words of every gap, as shades."""
-        found = self.fill(text, count)
+        candidates = self.fill(text, count)
         panels = []
-        for number, gap in enumerate(found, start=1):
-            title = text if len(found) == 1 else f"{text} ({number})"
+        for number, gap in enumerate(candidates, start=1):
+            title = text if len(candidates) == 1 else f"{text} ({number})"
             words, shades = [word for word, _ in gap], [[value] for _, value in gap]
             panels.append(ShadeTable(["probability"], words, shades, title, down="word"))
         return HeatMaps(panels)

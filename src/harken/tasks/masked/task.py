@@ -113,11 +113,11 @@ class MaskedRows:
 def row_scores(model: MaskedModel, batch: MaskedBatch) -> np.ndarray:
     """(B, 3): summed loss, right predictions and masked tokens of each row."""
     chosen = batch.masked.chosen
-    logits, wanted = model(batch.masked.ids, batch.lengths, chosen).float(), batch.ids[chosen]  # (M, V), (M,)
+    logits, labels = model(batch.masked.ids, batch.lengths, chosen).float(), batch.ids[chosen]  # (M, V), (M,)
     losses = torch.zeros(chosen.shape, device=logits.device)
-    losses[chosen] = F.cross_entropy(logits, wanted, reduction="none")
+    losses[chosen] = F.cross_entropy(logits, labels, reduction="none")
     right = torch.zeros_like(losses)
-    right[chosen] = (logits.argmax(-1) == wanted).float()
+    right[chosen] = (logits.argmax(-1) == labels).float()
     return torch.stack([losses.sum(1), right.sum(1), chosen.sum(1).float()], 1).double().cpu().numpy()
 
 
@@ -139,8 +139,8 @@ def uniform(counters: np.ndarray, seed: int) -> np.ndarray:
     ([0.7497, 0.3724], [0.3724])
     """
     state = _mixed(np.array([seed + 1], np.uint64)) + (counters.astype(np.uint64) + np.uint64(1)) * np.uint64(GOLDEN)
-    found: np.ndarray = (_mixed(state) >> np.uint64(11)) * 2.0**-53
-    return found
+    draws: np.ndarray = (_mixed(state) >> np.uint64(11)) * 2.0**-53
+    return draws
 
 
 GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / the golden ratio

@@ -74,8 +74,8 @@ class RegressJob(LabelledJob):
         return [PredictedNumber(float(value)) for value in model.predict(examples, progress)]
 
     def examples(self, model: Regressor, split: str) -> list[Any]:
-        found = self.read(model.recipe, split)
-        return list(zip(found.values, numbers(found.labels), strict=True))
+        labelled = self.read(model.recipe, split)
+        return list(zip(labelled.values, numbers(labelled.labels), strict=True))
 
 
 JOB = RegressJob()
@@ -87,31 +87,31 @@ def numbers(labels: Sequence[str | float]) -> np.ndarray:
     Raises:
         UserError: the first that is none.
     """
-    found = np.zeros(len(labels))
+    values = np.zeros(len(labels))
     for place, label in enumerate(labels):
         try:
-            found[place] = float(label)
+            values[place] = float(label)
         except (TypeError, ValueError):
-            found[place] = math.nan
-        if not math.isfinite(found[place]):
+            values[place] = math.nan
+        if not math.isfinite(values[place]):
             raise UserError(
                 f"label {place + 1} is {label!r}, which is no number; check data.label_column, or classify instead"
             )
-    return found
+    return values
 
 
-def score(found: np.ndarray, wanted: np.ndarray) -> Scores:
+def score(predicted: np.ndarray, expected: np.ndarray) -> Scores:
     """R², mean absolute error and root mean square."""
-    squares, spread = (found - wanted) ** 2, (wanted - wanted.mean()) ** 2
-    explained = resampled(len(found), lambda rows: float(1 - squares[rows].sum() / max(spread[rows].sum(), 1e-12)))
-    root = resampled(len(found), lambda rows: float(np.sqrt(squares[rows].mean())))
+    squares, spread = (predicted - expected) ** 2, (expected - expected.mean()) ** 2
+    explained = resampled(len(predicted), lambda rows: float(1 - squares[rows].sum() / max(spread[rows].sum(), 1e-12)))
+    root = resampled(len(predicted), lambda rows: float(np.sqrt(squares[rows].mean())))
     return Scores(
-        len(found),
+        len(predicted),
         "examples",
         [
             Metric.of("R2", explained, "1 is perfect, 0 is as good as the mean"),
-            Metric.of("MAE", bootstrap(np.abs(found - wanted))),
+            Metric.of("MAE", bootstrap(np.abs(predicted - expected))),
             Metric.of("RMSE", root),
         ],
-        outputs=(found.tolist(), wanted.tolist()),
+        outputs=(predicted.tolist(), expected.tolist()),
     )

@@ -31,13 +31,13 @@ class NumberBatch:
 
     values: Any  # (B, T) ids, with the layers of a context or without, or (B, T, C) frames
     lengths: Tensor  # (B,)
-    wanted: Tensor  # (B,)
+    targets: Tensor  # (B,)
     direct: bool  # whether the answer depends on every step directly
 
     def losses(self, network: RegressorModel) -> tuple[Tensor, Tensor]:
         """Squared errors (B, 1) in units of the deviation, and the place of each row's only one (B,): 0."""
-        wanted = (self.wanted - network.mean[0]) / network.deviation[0]
-        squares = (network.standard(self.values, self.lengths)[:, :1] - wanted[:, None]).square()
+        targets = (self.targets - network.mean[0]) / network.deviation[0]
+        squares = (network.standard(self.values, self.lengths)[:, :1] - targets[:, None]).square()
         return squares, torch.zeros_like(self.lengths)
 
 
@@ -72,15 +72,15 @@ class Regressor(LabelledPredictor[RegressRecipe, RegressorModel]):
         Raises:
             UserError: examples of another kind than the model was trained on.
         """
-        found = self.map_rows(self.rows(examples), lambda *inputs: self.model(*inputs)[:, 0].double(), progress)
-        return np.array(found, dtype=np.float64)
+        values = self.map_rows(self.rows(examples), lambda *inputs: self.model(*inputs)[:, 0].double(), progress)
+        return np.array(values, dtype=np.float64)
 
     def batch(self, examples: Sequence[Any]) -> NumberBatch:
         pairs = [one if isinstance(one, tuple) else (one, None) for one in examples]
         inputs = self.padded([example for example, _ in pairs])
         mean = float(self.model.mean[0])
-        wanted = torch.tensor([mean if number is None else float(number) for _, number in pairs], device=self.device)
-        return NumberBatch(*inputs, wanted, direct=self.recipe.regressor.pooling != "last")
+        targets = torch.tensor([mean if number is None else float(number) for _, number in pairs], device=self.device)
+        return NumberBatch(*inputs, targets, direct=self.recipe.regressor.pooling != "last")
 
     def answer_of(self, example: Any) -> str:
         return f"{self.predict([example])[0]:.6g}"

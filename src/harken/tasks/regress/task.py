@@ -30,8 +30,8 @@ class RegressionTask(LabelledTask[RegressorModel]):
         self.absolute = recipe.regressor.loss == "absolute"
 
         def standard(values: np.ndarray) -> np.ndarray:
-            found = (values - float(model.mean)) / float(model.deviation)
-            return found.astype(np.float32)[:, None]  # (N, 1)
+            scaled = (values - float(model.mean)) / float(model.deviation)
+            return scaled.astype(np.float32)[:, None]  # (N, 1)
 
         super().__init__(model, recipe.train, (train[0], standard(train[1])), (valid[0], standard(valid[1])))
         self.errors_of = self.compiled(self._errors)

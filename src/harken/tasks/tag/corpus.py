@@ -83,8 +83,8 @@ def corpus_of_table(config: TagDataConfig, table: Mapping[str, list[Any]]) -> Ta
     ]
     columns = read_table(table, names)
     refuse_gaps(columns, names)
-    found: list[Example] = [*as_tagged(columns[names[0]], columns[names[1]], "the table")]
-    parts = divide(SENTENCES, found, {"valid": size_of(config.valid_size)}, config.seed, [])
+    examples: list[Example] = [*as_tagged(columns[names[0]], columns[names[1]], "the table")]
+    parts = divide(SENTENCES, examples, {"valid": size_of(config.valid_size)}, config.seed, [])
     return TagCorpus(config.name or "table", parts.train, parts.held["valid"], {})
 
 
@@ -140,14 +140,14 @@ def read_other_files(
     trained = (
         config.format if config.format != "auto" or not config.train else format_of(Path(as_list(config.train)[0]))
     )
-    found: list[Example] = []
+    examples: list[Example] = []
     for path in paths:
         chosen = form if form != "auto" else "frames" if path.suffix == ".npz" else format_of(path)
         own = config if chosen == trained else config.model_copy(update={"word_column": None, "tag_column": None})
         given = {"word_column": place(word_column), "tag_column": place(tag_column)}
         said = {key: value for key, value in given.items() if value is not None}
-        found += read_files(own.model_copy(update={"format": chosen, **said}), [path])
-    return found
+        examples += read_files(own.model_copy(update={"format": chosen, **said}), [path])
+    return examples
 
 
 def is_frames(config: TagDataConfig, path: Path) -> bool:

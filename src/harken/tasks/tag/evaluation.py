@@ -29,22 +29,22 @@ MOST_PAIRS = 1_000_000  # of a word and a tag in streamed text; beyond, those se
 FAINTEST = 0.005  # a tag that is nowhere more probable than this is left out of a sentence's picture
 
 
-def evaluate(tags: Sequence[str], gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> Scores:
+def evaluate(tags: Sequence[str], gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> Scores:
     """Scores of sentences; their intervals draw sentences whole, since the words of one depend on each other."""
-    right = [sum(a == b for a, b in zip(row, made, strict=True)) for row, made in zip(gold, found, strict=True)]
+    right = [sum(a == b for a, b in zip(row, made, strict=True)) for row, made in zip(gold, predicted, strict=True)]
     lengths = [len(row) for row in gold]
     accuracy = Metric.of("accuracy", bootstrap(right, lengths), f"of {sum(lengths):,} words", digits=4)
-    pictures = {"confusion": confusion_picture(gold, found)}
-    outputs = [list(row) for row in found], [list(row) for row in gold]
+    pictures = {"confusion": confusion_picture(gold, predicted)}
+    outputs = [list(row) for row in predicted], [list(row) for row in gold]
     if not is_bio(tags):
         return Scores(len(gold), "sentences", [accuracy], dict(pictures), outputs=outputs)
-    rows = np.array([sentence_counts(row, made) for row, made in zip(gold, found, strict=True)])  # (sentences, 3)
+    rows = np.array([sentence_counts(row, made) for row, made in zip(gold, predicted, strict=True)])  # (sentences, 3)
 
     def metric(name: str, note: str) -> Metric:
         interval = resampled(len(rows), lambda chosen: getattr(_sum(rows[chosen]), name))
         return Metric.of(name, interval, note, digits=4)
 
-    kinds = counts_by_kind(gold, found)
+    kinds = counts_by_kind(gold, predicted)
     by_kind = [
         Metric(f"f1 {kind}", counts.f1, note=f"precision {counts.precision:.3f}, recall {counts.recall:.3f}", digits=4)
         for kind, counts in kinds.items()
@@ -60,11 +60,11 @@ def baseline_of(train: Sequence[Example], parts: Mapping[str, Sequence[Example]]
     fitted = MostFrequentTag.from_counts(rows_of(train).counts(_pairs, MOST_PAIRS))
     scores = {}
     for name, part in parts.items():
-        gold, found = [one.tags for one in part], fitted.predict([_units(one) for one in part])
-        right = sum(a == b for row, made in zip(gold, found, strict=True) for a, b in zip(row, made, strict=True))
+        gold, predicted = [one.tags for one in part], fitted.predict([_units(one) for one in part])
+        right = sum(a == b for row, made in zip(gold, predicted, strict=True) for a, b in zip(row, made, strict=True))
         scores[name] = {"accuracy": right / max(1, sum(len(row) for row in gold)), COUNT: len(part)}
         if metric == "f1":
-            counts = [sentence_counts(row, made) for row, made in zip(gold, found, strict=True)]
+            counts = [sentence_counts(row, made) for row, made in zip(gold, predicted, strict=True)]
             scores[name]["f1"] = sum(counts, Counts()).f1
     return Baseline(fitted.name, metric, scores, len(train))
 
@@ -86,14 +86,14 @@ def _sum(rows: np.ndarray) -> Counts:
 
 def tags_picture(tagger: Tagger, sentence: str) -> HeatMaps:
     """The likely tags of each word, with a CRF its transitions, and with a Transformer its attention."""
-    found = tagger.tag(sentence)
-    shown = np.flatnonzero(found.chances.max(0, initial=0.0) >= FAINTEST)
+    tagged = tagger.tag(sentence)
+    shown = np.flatnonzero(tagged.chances.max(0, initial=0.0) >= FAINTEST)
     panels = [
         ShadeTable(
-            found.words,
+            tagged.words,
             [tagger.tags[number] for number in shown],
-            found.chances[:, shown].T,
-            "Tags: " + " ".join(found.tags),
+            tagged.chances[:, shown].T,
+            "Tags: " + " ".join(tagged.tags),
             across="word",
             down="tag",
         )
@@ -103,7 +103,7 @@ def tags_picture(tagger: Tagger, sentence: str) -> HeatMaps:
         follows = torch.softmax(tagger.model.crf.transitions.detach().float(), -1).cpu().numpy()
         title = "What the CRF has for the next tag (across) after a tag (down), the words left out of account"
         panels.append(ShadeTable(tags, tags, follows[: len(tags), : len(tags)], title, across="tag", down="tag"))
-    return HeatMaps([*panels, *attention_panels(tagger, sentence, found.words)])
+    return HeatMaps([*panels, *attention_panels(tagger, sentence, tagged.words)])
 
 
 @torch.no_grad()
@@ -121,9 +121,9 @@ def attention_panels(tagger: Tagger, sentence: str, words: Sequence[str]) -> lis
     ]
 
 
-def confusion_picture(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> HeatMaps:
+def confusion_picture(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> HeatMaps:
     """True tags down, what was said across, the most frequent ones; shades are shares of a row."""
-    pairs = Counter((a, b) for row, made in zip(gold, found, strict=True) for a, b in zip(row, made, strict=True))
+    pairs = Counter((a, b) for row, made in zip(gold, predicted, strict=True) for a, b in zip(row, made, strict=True))
     totals: Counter[str] = Counter()
     for (true, _), count in pairs.items():
         totals[true] += count

@@ -113,9 +113,9 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
                 for place, (row, length) in enumerate(zip(indices, lengths.tolist(), strict=True))
             ]
 
-        found = iter(self.map(length_batches(rows.lengths, BATCH_WORDS), tag, progress))
+        tagged = iter(self.map(length_batches(rows.lengths, BATCH_WORDS), tag, progress))
         nothing = Tagging([], [], [], np.zeros((0, len(self.tags)), np.float32), self.tags)
-        return [next(found) if self._words(example) else nothing for example in examples]
+        return [next(tagged) if self._words(example) else nothing for example in examples]
 
     def evaluate(
         self,
@@ -131,8 +131,8 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
         if len(examples) != len(sentences) or not examples:
             raise UserError("sentences to evaluate need their tags: pass both, or sentences with tags")
         inputs = [example.words if isinstance(example, Tagged) else example.frames for example in examples]
-        found = self.tag_all(inputs, progress)
-        return evaluate(self.tags, [example.tags for example in examples], [one.tags for one in found])
+        tagged = self.tag_all(inputs, progress)
+        return evaluate(self.tags, [example.tags for example in examples], [one.tags for one in tagged])
 
     def batch(self, sentences: Sequence[Sentence | Example]) -> TagBatch:
         """Sentences as the network reads them, for `harken.inspection`; without tags those it gives them itself.
@@ -140,7 +140,9 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
         Raises:
             UserError: there is nothing to read.
         """
-        examples = [one if isinstance(one, Tagged | Framed) else self._example(one) for one in sentences]
+        examples = [
+            sentence if isinstance(sentence, Tagged | Framed) else self._example(sentence) for sentence in sentences
+        ]
         rows = as_rows(examples, self.vocabulary, self.context)
         if not len(rows) or not rows.lengths.all():
             raise UserError("there is a sentence without words, or none at all; give some words")
@@ -154,8 +156,8 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
 
     def reading(self, sentence: str) -> tuple[TagBatch, dict[str, list[str]], str]:
         """For `harken inspect --gates`: the batch, what stands at the steps of the encoder, and a title."""
-        found = self.tag(sentence)
-        return self.batch([sentence]), {"reader.encoder": found.words}, str(found)
+        tagged = self.tag(sentence)
+        return self.batch([sentence]), {"reader.encoder": tagged.words}, str(tagged)
 
     def _example(self, sentence: Sentence) -> Example:
         if self.vocabulary.channels:

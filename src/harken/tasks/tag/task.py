@@ -80,10 +80,10 @@ class TaggingTask(SequenceTask[TaggingModel, TagBatch]):
     def evaluate(self, model: TaggingModel, batch: TagBatch) -> Sums:
         """Loss, words with the right tag and, with BIO tags, entities."""
         loss = float(model.loss(batch.values, batch.lengths, batch.labels))
-        found, gold = model.tag(batch.values, batch.lengths)[0].cpu().numpy(), batch.labels.cpu().numpy()
+        tags, gold = model.tag(batch.values, batch.lengths)[0].cpu().numpy(), batch.labels.cpu().numpy()
         right, counts = 0, Counts()
         for row, length in enumerate(batch.lengths.tolist()):
-            predicted, true = found[row, :length], gold[row, :length]
+            predicted, true = tags[row, :length], gold[row, :length]
             right += int((predicted == true).sum())
             if self.bio:
                 counts += sentence_counts(self.tags[true].tolist(), self.tags[predicted].tolist())
@@ -215,8 +215,8 @@ def _side(part: Sequence[Example], vocabulary: Vocabulary, context: Context | No
 
 def word_rows(rows: Rows) -> WordRows:
     """The words among what a model of words reads."""
-    found: WordRows = rows.inner if isinstance(rows, ContextRows) else rows  # type: ignore[assignment]
-    return found
+    words: WordRows = rows.inner if isinstance(rows, ContextRows) else rows  # type: ignore[assignment]
+    return words
 
 
 def texts_of(examples: Sequence[Example]) -> Iterable[str]:

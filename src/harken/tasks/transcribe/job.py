@@ -51,16 +51,16 @@ class TranscribeJob(Job):
 
     def input_files(self, recipe: TranscribeRecipe) -> list[InputFile]:
         """The tables, and the recordings that each of them names; of the spoken digits their archive."""
-        found, data = [], recipe.data
+        files, data = [], recipe.data
         for source in super().input_files(recipe):
             if source.key == "data.dir":
-                found.append(InputFile(source.key, source.path / ARCHIVE))
+                files.append(InputFile(source.key, source.path / ARCHIVE))
                 continue
-            found.append(source)
+            files.append(source)
             if source.key in ("data.train", "data.valid", "data.test"):
                 names = tuple(map(str, read_table(source.path, [data.audio])[data.audio]))
-                found.append(InputFile(source.key, source.path.parent, "recordings", names))
-        return found
+                files.append(InputFile(source.key, source.path.parent, "recordings", names))
+        return files
 
     def prepare_data(self, recipe: TranscribeRecipe, splits: Splits, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,26 +91,28 @@ class TranscribeJob(Job):
     def evaluate(self, model: Transcriber, split: str | None, files: list[Path], progress: Progress) -> Scores:
         if len(files) > 1:
             raise UserError(f"{files[1]} is a table too many; give one, with columns audio and text")
-        found = read_split_table(model.recipe, files[0]) if files else self.load_data(model.recipe).find(split)
-        return evaluate(model, found, progress)
+        heard = read_split_table(model.recipe, files[0]) if files else self.load_data(model.recipe).find(split)
+        return evaluate(model, heard, progress)
 
     def predict(
         self, model: Transcriber, examples: Sequence[Path], options: TranscribeOptions, progress: Progress
     ) -> list[Transcription]:
         if options.lm_weight and (options.beam or model.recipe.search.beam) == 1:
             raise UserError("--lm-weight is heeded by a beam alone; add --beam 8")
-        found = []
+        transcriptions = []
         for path in examples:
-            found.append(model.transcribe(path, beam=options.beam, lm_weight=options.lm_weight))
+            transcriptions.append(model.transcribe(path, beam=options.beam, lm_weight=options.lm_weight))
             progress(1)
-        return found
+        return transcriptions
 
     def attention_figure(self, model: Transcriber, example: str) -> Picture:
         return model.transcribe(example).picture()
 
     def examples(self, model: Transcriber, split: str) -> list[Any]:
-        found = self.load_data(model.recipe).find(split)
-        return [(found.samples(0, index), found.text(0, index)) for index in range(min(len(found), HEARD))]
+        utterances = self.load_data(model.recipe).find(split)
+        return [
+            (utterances.samples(0, index), utterances.text(0, index)) for index in range(min(len(utterances), HEARD))
+        ]
 
     def validation(self, best: dict[str, Any]) -> str:
         words = f", {100 * best['word_error']:.2f}% of words" if "word_error" in best else ""
@@ -155,29 +157,29 @@ def evaluate(
 ) -> Scores:
     """Error rate per symbol (and per word where texts have spaces), and the kinds of error."""
     count, features = len(utterances), model.recipe.features
-    wanted = utterances.texts()
+    references = utterances.texts()
     heard = model.log_probs(frames_of([utterances.samples(0, row) for row in range(count)], features), progress)
     texts = [model.symbols.decode(model.search(log_probs, beam, lm_weight)[0]) for log_probs in heard]
-    found = [
-        edits(model.symbols.split(one), model.symbols.split(other)) for one, other in zip(wanted, texts, strict=True)
-    ]
-    lengths = [one.length for one in found]
-    unit = "word" if model.symbols.kind == "word" else _unit(wanted)
-    metrics = [Metric.of(f"{unit} error rate", bootstrap([one.total for one in found], lengths), "0 is perfect", 4)]
+    errors = [edits(model.symbols.split(a), model.symbols.split(b)) for a, b in zip(references, texts, strict=True)]
+    lengths = [row.length for row in errors]
+    unit = "word" if model.symbols.kind == "word" else _unit(references)
+    metrics = [Metric.of(f"{unit} error rate", bootstrap([one.total for one in errors], lengths), "0 is perfect", 4)]
     for name in ("substitutions", "deletions", "insertions"):
-        interval = bootstrap([getattr(one, name) for one in found], lengths)
+        interval = bootstrap([getattr(one, name) for one in errors], lengths)
         metrics.append(Metric.of(name, interval, f"per {unit}", 4))
-    if model.symbols.kind == "character" and any(" " in text for text in wanted):
-        words = [edits(one.split(), other.split()) for one, other in zip(wanted, texts, strict=True)]
-        rate = bootstrap([one.total for one in words], [one.length for one in words])
+    if model.symbols.kind == "character" and any(" " in text for text in references):
+        words = [edits(one.split(), other.split()) for one, other in zip(references, texts, strict=True)]
+        rate = bootstrap([word.total for word in words], [word.length for word in words])
         metrics.insert(1, Metric.of("word error rate", rate, "0 is perfect", 4))
-    right = bootstrap([float(one == other) for one, other in zip(wanted, texts, strict=True)])
+    right = bootstrap([float(one == other) for one, other in zip(references, texts, strict=True)])
     metrics.append(Metric.of("texts without a mistake", right, "share", 4))
-    worst = sorted(range(count), key=lambda row: (-found[row].total, row))[:WORST]
+    worst = sorted(range(count), key=lambda row: (-errors[row].total, row))[:WORST]
     details = [
-        {"name": utterances.name(row), "text": wanted[row], "heard": texts[row]} for row in worst if found[row].total
+        {"name": utterances.name(row), "text": references[row], "heard": texts[row]}
+        for row in worst
+        if errors[row].total
     ]
-    return Scores(count, "recordings", metrics, details={"worst": details}, outputs=(texts, list(wanted)))
+    return Scores(count, "recordings", metrics, details={"worst": details}, outputs=(texts, list(references)))
 
 
 def _unit(texts: list[str]) -> str:

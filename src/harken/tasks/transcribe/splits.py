@@ -110,7 +110,7 @@ RECORDINGS = RowKind("recordings", lambda *row: row, lambda row: content_key(row
 def read_split_table(recipe: TranscribeRecipe, path: str | Path) -> Recordings:
     """One table, with the columns and the case that the recipe names."""
     data: TranscribeDataConfig = recipe.data
-    found = read_recordings(path, data.audio_column, data.text_column, recipe.features.rate, data.speaker_column)
+    recordings = read_recordings(path, data.audio_column, data.text_column, recipe.features.rate, data.speaker_column)
     if data.lowercase:
-        found.written = [text.lower() for text in found.written]
-    return found
+        recordings.written = [text.lower() for text in recordings.written]
+    return recordings

@@ -109,16 +109,16 @@ class TranscribeTask(SequenceTask[TranscriberNetwork, TranscribeBatch]):
         """Loss, and the edits of the best path of every recording."""
         log_probs, steps = model(batch.frames, batch.lengths)  # (B, T', V + 1), (B,)
         loss = float(summed_ctc(log_probs, steps, batch.targets, batch.target_lengths))
-        found = {"loss": loss, "errors": 0, "symbols": 0, "word_errors": 0, "words": 0}
+        sums = {"loss": loss, "errors": 0, "symbols": 0, "word_errors": 0, "words": 0}
         for index, values, count in zip(batch.indices, log_probs.cpu().numpy(), steps.tolist(), strict=True):
-            text, wanted = self.symbols.decode(greedy_ctc(values[:count])), self.references[index]
-            symbols = edits(self.symbols.split(wanted), self.symbols.split(text))
-            words = edits(wanted.split(), text.split())
-            found["errors"] += symbols.total
-            found["symbols"] += symbols.length
-            found["word_errors"] += words.total
-            found["words"] += words.length
-        return found
+            text, reference = self.symbols.decode(greedy_ctc(values[:count])), self.references[index]
+            symbols = edits(self.symbols.split(reference), self.symbols.split(text))
+            words = edits(reference.split(), text.split())
+            sums["errors"] += symbols.total
+            sums["symbols"] += symbols.length
+            sums["word_errors"] += words.total
+            sums["words"] += words.length
+        return sums
 
     def metrics(self, sums: Sums) -> dict[str, float]:
         """Mean loss per symbol, and errors per symbol and per word."""

@@ -100,21 +100,21 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
         Raises:
             UserError: not to be read, no numbers, or too short.
         """
-        wanted = self.recipe.features.rate
+        model_rate = self.recipe.features.rate
         if isinstance(sound, np.ndarray):
-            name, found = "the recording", wanted if rate is None else rate
+            name, own_rate = "the recording", model_rate if rate is None else rate
             samples = one_channel(sound, name)
-            if found < 1:
-                raise UserError(f"the rate of the recording is {found}; give samples a second, such as 16000")
+            if own_rate < 1:
+                raise UserError(f"the rate of the recording is {own_rate}; give samples a second, such as 16000")
         else:
             if rate is not None:
                 raise UserError(f"{sound} says its own rate; give rate= with samples alone")
             name = str(sound)
-            samples, found = read_audio(sound)
-        samples = resample(samples, found, wanted)
+            samples, own_rate = read_audio(sound)
+        samples = resample(samples, own_rate, model_rate)
         if len(samples) < self.recipe.features.window_samples:
             raise UserError(
-                f"{name} is too short: it has {1000 * len(samples) / wanted:.0f} ms, and a frame alone needs "
+                f"{name} is too short: it has {1000 * len(samples) / model_rate:.0f} ms, and a frame alone needs "
                 f"{self.recipe.features.window:g} ms; give a longer recording"
             )
         longest, steps = self.recipe.model.longest, steps_of(len(samples), self.recipe)
@@ -157,7 +157,7 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
         energies = log_mels([samples for _, samples in heard], features)
         frames, lengths = postprocess(*pad_rows(energies), features)
         log_probs = self.log_probs([row[:length] for row, length in zip(frames, lengths.tolist(), strict=True)])
-        found = []
+        transcriptions = []
         for (name, samples), energy, values in zip(heard, energies, log_probs, strict=True):
             numbers, score = self.search(values, **options)
             spoken = [
@@ -166,10 +166,10 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
             ]
             text, seconds, frame = self.symbols.decode(numbers), len(samples) / features.rate, features.hop_samples
             posteriors = self._posteriors(values)
-            found.append(
+            transcriptions.append(
                 Transcription(name, text, score, seconds, spoken, posteriors, energy.numpy(), frame / features.rate)
             )
-        return found if several else found[0]
+        return transcriptions if several else transcriptions[0]
 
     def batch(self, sounds: Sequence[Sound | tuple[np.ndarray, str]]) -> HeardBatch:
         """Recordings as the network hears them, for `harken.inspection`: alone, or samples with their text.
@@ -181,7 +181,7 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
         """
         if not sounds:
             raise UserError("there is no recording to hear; give at least one")
-        heard = [self.hear(one[0] if isinstance(one, tuple) else one)[1] for one in sounds]
+        heard = [self.hear(sound[0] if isinstance(sound, tuple) else sound)[1] for sound in sounds]
         frames = frames_of(heard, self.recipe.features)
         paths = []
         for one, values in zip(sounds, self.log_probs(frames), strict=True):

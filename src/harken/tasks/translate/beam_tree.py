@@ -86,13 +86,13 @@ def draw_beam(translator: Translator, sentence: str, request: Request) -> BeamPi
     return BeamPicture(sentence, branches, table, record.reason)
 
 
-def why(texts: Sequence[str], terms: Sequence[Terms], found: Sequence[Hypothesis]) -> str:
+def why(texts: Sequence[str], terms: Sequence[Terms], hypotheses: Sequence[Hypothesis]) -> str:
     """One or two sentences on what decided between the best hypothesis and the others."""
     if len(texts) == 1:
         return "It is the only hypothesis that the search kept."
     best, second = terms[0], terms[1]
     words = f"“{texts[0]}” ranks {best.rank:.3f}, {best.rank - second.rank:.3f} above “{texts[1]}”."
-    if not found[0].finished:
+    if not hypotheses[0].finished:
         return f"{words} None had ended when the maximum length was reached."
     by_probability = max(range(len(terms)), key=lambda index: terms[index].log_probability)
     if by_probability == 0:

@@ -66,7 +66,7 @@ def distil_pairs(
     corpus = read_corpus(first.recipe.data)
     lines = [_line(pair) for pair in corpus.train]
     record = {
-        "teachers": [_digest_of_file(one.folder / MODEL) for one in teachers if one.folder is not None],
+        "teachers": [_digest_of_file(teacher.folder / MODEL) for teacher in teachers if teacher.folder is not None],
         "weights": None if weights is None else list(weights),
         "search": request.config.model_dump(mode="json", exclude={"batch_sentences"}),
         "sources": hashlib.sha256("\n".join(lines).encode()).hexdigest(),
@@ -147,10 +147,10 @@ def _translate(
         while done < len(lines):
             if progress is not None:
                 progress(done, len(lines))
-            found = teacher.translate(list(lines[done : done + size]), **options)
-            out.write("".join(f"{' '.join(one.text.splitlines())}\n" for one in found).encode())
+            translations = teacher.translate(list(lines[done : done + size]), **options)
+            out.write("".join(f"{' '.join(translation.text.splitlines())}\n" for translation in translations).encode())
             out.flush()
-            done += len(found)
+            done += len(translations)
     partial.rename(folder / TARGET)
     if progress is not None:
         progress(done, len(lines))

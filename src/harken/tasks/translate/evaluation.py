@@ -122,15 +122,15 @@ def alignment_error(translator: Translator, pairs: Sequence[Pair], batch: int = 
     gold = [pair for pair in pairs if pair.alignment is not None and pair.source.split() and pair.target.split()]
     if not gold:
         return None
-    found = []
+    rates = []
     for start in range(0, len(gold), batch):
         part = gold[start : start + batch]
         lines = [write_heads(pair.source, pair.heads) for pair in part]
         aligned = translator.align_all(lines, [pair.target for pair in part])
         if aligned[0].attention is None:
             return None
-        found += [translation.alignment() for translation in aligned]
-    return alignment_error_rate(found, [pair.alignment for pair in gold if pair.alignment is not None])
+        rates += [translation.alignment() for translation in aligned]
+    return alignment_error_rate(rates, [pair.alignment for pair in gold if pair.alignment is not None])
 
 
 def as_pairs(sources: Sequence[Pair] | Sequence[str], references: Sequence[str] | None) -> list[Pair]:

@@ -55,7 +55,7 @@ def read_glossary(path: str | Path) -> list[Term]:
 
 def matches(sentence: str, terms: Iterable[Term]) -> list[list[str]]:
     """For each term that is found in a sentence, the forms of its target that are allowed."""
-    found, used = [], [False] * len(sentence)
+    spans, used = [], [False] * len(sentence)
     for term in sorted(terms, key=lambda term: -len(term.source)):
         flags = re.IGNORECASE if term.source == term.source.lower() else 0
         words = r"\s+".join(re.escape(word) for word in term.source.split())
@@ -63,9 +63,9 @@ def matches(sentence: str, terms: Iterable[Term]) -> list[list[str]]:
             if any(used[match.start() : match.end()]):
                 continue
             used[match.start() : match.end()] = [True] * (match.end() - match.start())
-            found.append(forms(term.target, capital=match.group()[0].isupper() and not term.source[0].isupper()))
+            spans.append(forms(term.target, capital=match.group()[0].isupper() and not term.source[0].isupper()))
             break
-    return found
+    return spans
 
 
 def forms(phrase: str, capital: bool = True) -> list[str]:

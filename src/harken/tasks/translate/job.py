@@ -61,12 +61,12 @@ class TranslateJob(TranslationOperations, Job):
 
     def input_files(self, recipe: TranslateRecipe) -> list[InputFile]:
         """Of a folder the files of the two languages, each by its name."""
-        found = [source for source in super().input_files(recipe) if source.key != "data.dir"]
+        files = [source for source in super().input_files(recipe) if source.key != "data.dir"]
         if recipe.data.dir:
             splits = splits_in_folder(recipe.data.dir, recipe.data.pair).values()
             paths = [Path(file) for split in splits for side in split for file in side]
-            found += [InputFile("data.dir", path, path.name) for path in paths]
-        return found
+            files += [InputFile("data.dir", path, path.name) for path in paths]
+        return files
 
     def prepare_data(self, recipe: TranslateRecipe, corpus: Corpus, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
@@ -134,8 +134,8 @@ class TranslateJob(TranslationOperations, Job):
             scores.notes += notes
             return scores
         if not isinstance(compare, list | tuple):
-            found = compare.translate([pair.source for pair in pairs], beam=beam, attention=False)  # type: ignore[union-attr]
-            compare = [translation.text for translation in found]
+            translations = compare.translate([pair.source for pair in pairs], beam=beam, attention=False)  # type: ignore[union-attr]
+            compare = [translation.text for translation in translations]
         if len(compare) != len(pairs):
             raise UserError(f"--compare has {len(compare):,} lines, but {len(pairs):,} sentences are scored")
         comparison = compare_systems(result.hypotheses, compare, [pair.target for pair in pairs], test)

@@ -151,24 +151,24 @@ def _masked_nbest(
     sources, request = model.read([model.shorten(text) for text in texts]), model.request(count, **search_options)
     request.observe = lambda step: None  # through the modules, as the compiled decoders run no hooks
     filled = [number for number, ids in enumerate(sources.ids) if ids]
-    found = [[Translation(text, "", 0.0, np.zeros((0, len(text.split()))))] for text in sources.texts]
-    with without_heads(model.model, [Head(*one) for one in options["masked_heads"]]):
+    nbest = [[Translation(text, "", 0.0, np.zeros((0, len(text.split()))))] for text in sources.texts]
+    with without_heads(model.model, [Head(*option) for option in options["masked_heads"]]):
         hypotheses = search(request, sources, filled, count)
         for number, best in zip(filled, hypotheses, strict=True):
-            found[number] = describe(model, sources, [(number, one) for one in best], shown, False)
-    return found
+            nbest[number] = describe(model, sources, [(number, one) for one in best], shown, False)
+    return nbest
 
 
 def _constraints(items: Sequence[Item]) -> dict[str, Any]:
     """Prefixes and phrases of every text, where there are any."""
     prefixes = [item.get("prefix") or "" for item in items]
     phrases = [_phrases(item) for item in items]
-    found: dict[str, Any] = {}
+    constraints: dict[str, Any] = {}
     if any(prefixes):
-        found["prefix"] = prefixes
+        constraints["prefix"] = prefixes
     if any(phrases):
-        found["require"] = phrases
-    return found
+        constraints["require"] = phrases
+    return constraints
 
 
 def _phrases(item: Item) -> list[str]:
@@ -177,23 +177,23 @@ def _phrases(item: Item) -> list[str]:
 
 
 def _written(model: Translator, one: Translation, options: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"text": one.text, "score": round(one.score, 6)}
+    content: dict[str, Any] = {"text": one.text, "score": round(one.score, 6)}
     if options.get("tokens"):
         words = model.target.word_of(one.token_ids, model.target.decode(one.token_ids)) if one.token_ids else []
         pieces = model.target.pieces(one.token_ids)
         scores = [round(value, 5) for value in one.token_scores]
-        found["tokens"] = [
+        content["tokens"] = [
             {"piece": piece, "log_probability": score, "word": word}
             for piece, score, word in zip(pieces, scores, words, strict=False)
         ]
-        found["end_log_probability"] = scores[len(pieces)] if len(scores) > len(pieces) else None
-        found["finished"] = len(scores) > len(pieces)
+        content["end_log_probability"] = scores[len(pieces)] if len(scores) > len(pieces) else None
+        content["finished"] = len(scores) > len(pieces)
     if options.get("attention") or options.get("alignment"):
-        found |= {"source_words": one.source_words, "target_words": one.target_words, "unknown": one.unknown}
-        found["alignment"] = [[int(source), int(target)] for source, target in one.alignment()]
+        content |= {"source_words": one.source_words, "target_words": one.target_words, "unknown": one.unknown}
+        content["alignment"] = [[int(source), int(target)] for source, target in one.alignment()]
     if options.get("attention"):
-        found["attention"] = None if one.attention is None else one.attention.round(DIGITS).tolist()
-    return found
+        content["attention"] = None if one.attention is None else one.attention.round(DIGITS).tolist()
+    return content
 
 
 def _chosen(weights: list[list[Any]], layer: int | None, head: int | None) -> list[list[Any]]:

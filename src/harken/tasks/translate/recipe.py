@@ -64,8 +64,8 @@ class TranslateRecipe(Recipe):
         data = self.data
         if data.corpus or data.source or data.target:
             return
-        wanted = (("--set data.dir=DIR", data.dir), ("--set data.pair=en-de", data.pair))
-        missing = [what for what, value in wanted if not value]
+        required = (("--set data.dir=DIR", data.dir), ("--set data.pair=en-de", data.pair))
+        missing = [what for what, value in required if not value]
         if missing:
             raise UserError(
                 f"{origin} does not say where its data is: add {' '.join(missing)} (DIR is a folder with train.en.gz, "

@@ -70,19 +70,19 @@ def score_pairs(translator: Translator, sources: Sequence[str], targets: Sequenc
         raise UserError(
             f"there are {len(sources):,} sources and {len(targets):,} targets; give one target for each source"
         )
-    read, wanted = translator.read(list(sources)), translator.target.encode_all(list(targets))
-    for number, (left, right) in enumerate(zip(read.ids, wanted, strict=True), start=1):
+    read, target_ids = translator.read(list(sources)), translator.target.encode_all(list(targets))
+    for number, (left, right) in enumerate(zip(read.ids, target_ids, strict=True), start=1):
         if not left or not right:
             raise UserError(f"pair {number} has an empty side; both the sentence and its translation need a word")
     search = translator.recipe.search
     ranking = Ranking(search.length_penalty, search.length_rule, search.word_reward)
-    order = sorted(range(len(wanted)), key=lambda index: len(wanted[index]))
-    found: dict[int, ScoredPair] = {}
+    order = sorted(range(len(target_ids)), key=lambda index: len(target_ids[index]))
+    scored: dict[int, ScoredPair] = {}
     for start in range(0, len(order), search.batch_sentences):
         some = order[start : start + search.batch_sentences]
-        rows = forced_scores(translator, read, some, [wanted[index] for index in some])
+        rows = forced_scores(translator, read, some, [target_ids[index] for index in some])
         for index, parts in zip(some, rows, strict=True):
-            pieces = [*translator.target.pieces(wanted[index]), "</s>"]
+            pieces = [*translator.target.pieces(target_ids[index]), "</s>"]
             final = ranking.of(math.fsum(parts), len(parts))
-            found[index] = ScoredPair(read.texts[index], targets[index], pieces, parts, final)
-    return [found[index] for index in range(len(wanted))]
+            scored[index] = ScoredPair(read.texts[index], targets[index], pieces, parts, final)
+    return [scored[index] for index in range(len(target_ids))]

@@ -77,15 +77,15 @@ class ShortlistTable:
 
     def allowed(self, rows: Sequence[Sequence[int]], count: int, joint: bool) -> Tensor:
         """(B, V) bool: the tokens that sources (lists of tokens) may write; `joint`: also those of the source."""
-        found = np.zeros((len(rows), self.size), bool)
-        found[:, self.frequent] = True
-        for row, tokens in zip(found, rows, strict=True):
+        allowed = np.zeros((len(rows), self.size), bool)
+        allowed[:, self.frequent] = True
+        for row, tokens in zip(allowed, rows, strict=True):
             unique = np.unique(np.asarray(tokens, np.int64))
             for token in unique.tolist():
                 row[self.candidates(token, count)] = True
             if joint:
                 row[unique] = True
-        return torch.from_numpy(found)
+        return torch.from_numpy(allowed)
 
     def save(self, folder: Path) -> None:
         """Into a model folder."""

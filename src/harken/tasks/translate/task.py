@@ -165,8 +165,8 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         outputs: list[str] = []
         if len(rows):
             distances = None if batch.distances is None else batch.distances[rows]
-            found = self._search(model, pairs.source[rows], pairs.source_lengths[rows], distances)
-            outputs = [self.target.decode(hypothesis.tokens) for hypothesis in found]
+            hypotheses = self._search(model, pairs.source[rows], pairs.source_lengths[rows], distances)
+            outputs = [self.target.decode(hypothesis.tokens) for hypothesis in hypotheses]
         return {
             "loss": float(model.loss(*_arguments(batch), 0.0, batch.distances)),
             "tokens": int(pairs.target_lengths.sum()),
@@ -184,8 +184,8 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         precision = "float32" if self.settings.precision == "float32" else "auto"
         options = SearchOptions.model_validate({"beam": 1, "precision": precision})
         with torch.autocast("cuda", enabled=False):
-            found = decode(DecodingCall(model, source, lengths, limits, options, distances=distances))
-        return [hypotheses[0] for hypotheses in found]
+            outcome = decode(DecodingCall(model, source, lengths, limits, options, distances=distances))
+        return [hypotheses[0] for hypotheses in outcome]
 
     def validate(self, part: int, parts: int) -> Sums:
         """See the base; the memory of captured searches is for training afterwards."""

@@ -124,18 +124,18 @@ class TranslationFigure:
     def to_dict(self) -> dict[str, Any]:
         """Words, unknown words and weights, for JSON; with `layers` the weights of every layer and head over pieces."""
         best = self.translation
-        found: dict[str, Any] = {"source": best.source, "text": best.text, "score": best.score}
-        found["unknown"] = best.unknown_words
+        content: dict[str, Any] = {"source": best.source, "text": best.text, "score": best.score}
+        content["unknown"] = best.unknown_words
         if not self.layers:
             return {
-                **found,
+                **content,
                 "source_words": best.source_words,
                 "target_words": best.target_words,
                 "weights": None if best.attention is None else best.attention.round(4).tolist(),
             }
         grid = best.grid()
         kinds = {kind: weights.round(4).tolist() for kind, weights in grid.kinds.items()}
-        return {**found, "source_pieces": grid.source_tokens, "target_pieces": grid.target_tokens, "layers": kinds}
+        return {**content, "source_pieces": grid.source_tokens, "target_pieces": grid.target_tokens, "layers": kinds}
 
     def save(self, path: str | Path) -> Path:
         """Write .html, .svg or .png."""

@@ -56,8 +56,8 @@ class Hand:
         """
         strange = sorted(set(text) - set(GLYPHS) - {" "})
         if strange or not text.strip():
-            found = f"{strange[0]!r}" if strange else "nothing to write"
-            raise UserError(f"the text {text!r} has {found}; the font of strokes has a to z, 0 to 9 and the space")
+            problem = f"{strange[0]!r}" if strange else "nothing to write"
+            raise UserError(f"the text {text!r} has {problem}; the font of strokes has a to z, 0 to 9 and the space")
         lines: list[list[np.ndarray]] = []  # strokes, each a list of pieces (places, 2)
         x, height, joinable = 0.0, 0.0, False
         for character in text:

@@ -110,7 +110,7 @@ def conjugate(infinitive: str) -> Conjugation:
         future_stem, participle = infinitive[:-1], stem + "u"
     future_stem = FORMS["future_stems"].get(infinitive, future_stem)
     endings = ("ai", "a", "ons", "ez", "ont")
-    future: Five = tuple(future_stem + ending for ending in endings)  # type: ignore[assignment]
+    future: Five = tuple(future_stem + ending for ending in endings)
     return Conjugation(infinitive, present, future, _imperfect(infinitive, present[2]), participle)
 
 

@@ -118,7 +118,7 @@ class Verb:
         """A verb that the grammar uses by name: the copula, the modals, the verbs before `that`."""
         english, third, past_form, french = row.split()
         kind = "AUX" if english in ("be", "can", "must") else "VERB"
-        forms = (Word(form, kind) for form in (english, third, past_form))
+        forms = Word(english, kind), Word(third, kind), Word(past_form, kind)
         return cls(english, *forms, conjugate(french))
 
 

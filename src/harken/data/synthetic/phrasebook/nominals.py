@@ -128,11 +128,11 @@ class Nominals:
     def connective(self, entry: Preposition) -> Words:
         """The tokens of a preposition or conjunction; those marked with `~` are only possible links."""
         key = self.key()
-        sides = (
-            [(w[1:], WEAK, key) if w[0] == "~" else (w, FUNCTION, key) for w in side]
-            for side in (entry.english, entry.french)
-        )
-        return Words(*sides)
+
+        def tokens(words: tuple[str, ...]) -> Tokens:
+            return [(word[1:], WEAK, key) if word[0] == "~" else (word, FUNCTION, key) for word in words]
+
+        return Words(tokens(entry.english), tokens(entry.french))
 
     def time(self, time: Time) -> Words:
         """A time expression, with the links of its entry."""

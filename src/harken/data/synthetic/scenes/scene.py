@@ -70,10 +70,10 @@ def draw_things(random: np.random.Generator, count: int, size: int) -> list[Thin
     while True:
         things: list[Thing] = []
         for _ in range(count):
-            found = _place(random, things, size)
-            if found is None:
+            thing = _place(random, things, size)
+            if thing is None:
                 break
-            things.append(found)
+            things.append(thing)
         if len(things) == count:
             return things
 

@@ -57,13 +57,13 @@ def split_of(things: Sequence[Thing]) -> str | None:
 
 def _draw(seed: int, name: str, count: int, size: int, most: int) -> list[Captioned]:
     random = np.random.default_rng([seed, NAMES.index(name)])
-    wanted = (TO_LEARN if name == "train" else COUNTS)[:most]
-    shares = np.array(wanted) / sum(wanted)
+    counts_drawn = (TO_LEARN if name == "train" else COUNTS)[:most]
+    shares = np.array(counts_drawn) / sum(counts_drawn)
     counts = random.choice(np.arange(1, most + 1), size=count, p=shares)
-    found = []
+    scenes = []
     for things_wanted in counts:
         things = draw_things(random, int(things_wanted), size)
         while split_of(things) not in (None, name):
             things = draw_things(random, int(things_wanted), size)
-        found.append(picture_of(things, random, size))
-    return found
+        scenes.append(picture_of(things, random, size))
+    return scenes
