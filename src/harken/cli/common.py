@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
 
-from harken.errors import UserError, printable
+from harken.cli.messages import logger
+from harken.errors import UserError
 from harken.files import expand_user
 from harken.tasks.interface import BATCH, Field, Reading
 
@@ -173,7 +174,7 @@ def save_figure(figure: Drawable, out: Path | None) -> None:
     """Write a figure where it is asked for, and say so."""
     if out is not None:
         figure.save(out)
-        tell(f"Wrote {out}")
+        logger.info(f"Wrote {out}")
 
 
 def is_file(given: str) -> bool:
@@ -186,7 +187,7 @@ def is_file(given: str) -> bool:
 
 def open_lines(file: Path | None, replace: bool = False) -> Iterator[str]:
     """The lines of a file, or of stdin for None and `-`; see `Reading.lines`."""
-    return Reading(replace=replace, report=tell).lines(file)
+    return Reading(replace=replace, report=logger.info).lines(file)
 
 
 def in_batches(items: Iterator[T], file: Path | None, size: int = BATCH) -> Iterator[list[T]]:
@@ -213,11 +214,6 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     Console().print(table)
-
-
-def tell(message: str) -> None:
-    """A word to the user, on stderr: results alone go to stdout."""
-    print(printable(message), file=sys.stderr, flush=True)
 
 
 def format_bytes(count: float) -> str:

@@ -14,11 +14,11 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import typer
 
+from harken.cli.messages import logger
 from harken.errors import Interrupted, MachineError, UserError
 
 OPTIONS = {  # arguments in Python -> options
@@ -58,16 +58,16 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
         except UserError as error:
             if os.environ.get("HARKEN_DEBUG"):
                 traceback.print_exc()
-            say(f"error: {in_options(str(error))}")
+            logger.error(f"error: {in_options(str(error))}")
             raise typer.Exit(1 if isinstance(error, MachineError) else 2) from None
         except KeyboardInterrupt as stop:
-            say(f"\nstopped{f': {stop}' if str(stop) else ''}")
+            logger.error(f"\nstopped{f': {stop}' if str(stop) else ''}")
             raise typer.Exit(128 + getattr(stop, "number", signal.SIGINT)) from None
         except BrokenPipeError:  # the reader, such as `head`, has had enough
             _forget_stdout()
             raise typer.Exit(0) from None
         except MemoryError:
-            say("error: this machine ran out of memory; use smaller inputs, batches or models")
+            logger.error("error: this machine ran out of memory; use smaller inputs, batches or models")
             raise typer.Exit(1) from None
         except typer.Exit:
             raise
@@ -92,7 +92,7 @@ def in_options(message: str) -> str:
 
 def show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     """A warning on stderr as one line, without the line of code that gave it."""
-    say(f"{'note' if issubclass(category, FutureWarning) else 'warning'}: {UserError(message)}")
+    logger.error(f"{'note' if issubclass(category, FutureWarning) else 'warning'}: {UserError(message)}")
 
 
 def require_finite(options: Mapping[str, Any]) -> None:
@@ -119,12 +119,6 @@ def raise_on_signals() -> None:
             signal.signal(number, stop)
 
 
-def say(text: str) -> None:
-    """A line on stderr; nothing where it was closed or its terminal is gone."""
-    with suppress(OSError, ValueError):
-        typer.echo(text, err=True)
-
-
 def _refused_place(error: OSError) -> int:
     """A file or folder that the system does not give: it is said which, and what to do."""
     place = f"{error.filename} cannot be used" if error.filename is not None else "a file cannot be written"
@@ -132,16 +126,16 @@ def _refused_place(error: OSError) -> int:
         remedy = "free some space and run the command again (harken train continues with --resume)"
     else:
         remedy = "choose another place, or change its permissions"
-    say(f"error: {UserError(f'{place} ({error.strerror}); {remedy}')}")
+    logger.error(f"error: {UserError(f'{place} ({error.strerror}); {remedy}')}")
     return 2
 
 
 def _own_failure(error: Exception) -> int:
     if type(error).__name__ == "OutOfMemoryError":  # torch's, whether or not torch was imported here
-        say("error: the GPU ran out of memory; use smaller batches or a smaller model, or --device cpu")
+        logger.error("error: the GPU ran out of memory; use smaller batches or a smaller model, or --device cpu")
         return 1
     traceback.print_exc()
-    say(
+    logger.error(
         f"internal error: {type(error).__name__}: {UserError(error)}; please report this with the traceback above "
         "and the command you ran"
     )

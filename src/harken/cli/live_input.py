@@ -52,10 +52,10 @@ class LiveInput:
         return line
 
     def _has_line(self) -> bool:
-        found = self._buffer.find(b"\n", self._searched) >= 0
-        if not found:
+        has_line = self._buffer.find(b"\n", self._searched) >= 0
+        if not has_line:
             self._searched = len(self._buffer)
-        return found or self._ended
+        return has_line or self._ended
 
     def _read(self) -> None:
         chunk = os.read(self._descriptor, CHUNK)

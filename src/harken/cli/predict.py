@@ -29,9 +29,9 @@ from harken.cli.common import (
     other_job,
     require_ending,
     save_figure,
-    tell,
 )
 from harken.cli.exits import guarded
+from harken.cli.messages import logger
 from harken.cli.progress import counting
 from harken.errors import UserError
 from harken.tasks.interface import CommandLine, Interface, Options, Reading, fields_of
@@ -70,7 +70,7 @@ def command_of(task: str, interface: Interface) -> Command:
 
     def run(**given: Any) -> None:
         options = interface.options(**{name: given[name] for name in own})
-        reading = Reading(given.get("form", "auto"), given.get("text_column"), given.get("replace", False), tell)
+        reading = Reading(given.get("form", "auto"), given.get("text_column"), given.get("replace", False), logger.info)
         command = CommandLine(given[argument.name], given["as_json"], given.get("out"))
         model, job = load(task, interface, given["model"], options, command)
         predict_all(interface, job, model, options, reading, command)
@@ -133,7 +133,7 @@ def predict_all(
                     printing = Printing(sys.stdout.isatty(), number == 0 and len(batch) == 1, number)
                     print(result.to_text(options, printing))
                 for note in result.notes:
-                    tell(note)
+                    logger.info(note)
                 number += 1
                 if command.out is not None:
                     kept.append(result)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harken.cli.common import format_seconds, tell
+from harken.cli.common import format_seconds
+from harken.cli.messages import logger
 
 INTERVAL = 15.0  # seconds between lines of progress where stderr is no terminal
 Update = Callable[[float, str], None]  # takes how much is done, and a text beside it
@@ -31,7 +32,7 @@ def display(what: str, total: float | None, line: Callable[[float, str], str] | 
             nonlocal last
             if line is not None and time.monotonic() - last >= INTERVAL:
                 last = time.monotonic()
-                tell(line(done, note))
+                logger.info(line(done, note))
 
         yield write
         return

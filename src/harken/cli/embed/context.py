@@ -42,8 +42,8 @@ def context(
     if count:
         lines = _lines(loaded, among)
         with counting("Reading", total=len(lines)) as tell_lines:
-            found = occurrences(loaded, lines, layer=layer, progress=tell_lines)
-        near = [nearest(one, found, count) for one in chosen]
+            words = occurrences(loaded, lines, layer=layer, progress=tell_lines)
+        near = [nearest(one, words, count) for one in chosen]
     if as_json:
         given = [
             {
@@ -86,8 +86,8 @@ def _lines(model: Any, among: Path | None) -> list[str]:
     from harken.errors import UserError
     from harken.tasks.registry import job_of
 
-    found = job_of(model.recipe.task).examples(model, "valid") if among is None else read_lines(among)
-    lines = list(islice((line for line in found if line.strip()), MOST_LINES))
+    examples = job_of(model.recipe.task).examples(model, "valid") if among is None else read_lines(among)
+    lines = list(islice((line for line in examples if line.strip()), MOST_LINES))
     if not lines:
         raise UserError(f"{among or 'the validation text'} holds no words to find neighbours in; give --among FILE")
     return lines

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harken.cli.common import format_seconds, output_folder, tell
+from harken.cli.common import format_seconds, output_folder
+from harken.cli.messages import logger
 from harken.cli.progress import counting, measuring
 from harken.tasks.interface import MAX_SEED
 
@@ -73,7 +74,9 @@ def train(
             phrases=phrases,
             progress=progress,
         )
-    tell(f"{corpus.words_read:,} words read; {len(corpus.vocabulary):,} different ones kept, {corpus.words:,} in all")
+    logger.info(
+        f"{corpus.words_read:,} words read; {len(corpus.vocabulary):,} different ones kept, {corpus.words:,} in all"
+    )
     with _shown(settings.epochs, "pairs" if method == "glove" else "words") as show:
         learnt = trainer(corpus, settings, show)
     vectors = learnt.vectors(corpus, settings)
@@ -85,9 +88,11 @@ def train(
     vectors.save(out)
     done = learnt.progress
     losses = ", ".join(f"{loss:.4f}" for loss in done.losses)
-    tell(f"Mean loss of each epoch: {losses}")
-    tell(f"{format_seconds(done.seconds)}, {done.words_per_second:,.0f} {'pairs' if method == 'glove' else 'words'}/s")
-    tell(f"Wrote {out}. Look: harken embed neighbors {out} WORD")
+    logger.info(f"Mean loss of each epoch: {losses}")
+    logger.info(
+        f"{format_seconds(done.seconds)}, {done.words_per_second:,.0f} {'pairs' if method == 'glove' else 'words'}/s"
+    )
+    logger.info(f"Wrote {out}. Look: harken embed neighbors {out} WORD")
     if done.stopped:
         raise KeyboardInterrupt(f"what was learnt so far ({done.done:.0%}) is in {out}")
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, print_table, tell
+from harken.cli.common import AsJson, print_table
+from harken.cli.messages import logger
 from harken.cli.progress import counting
 from harken.tasks.interface import MAX_COUNT
 
@@ -29,13 +30,13 @@ def neighbors(
     from harken.embeddings.vectors import WordVectors
 
     loaded = WordVectors.load(vectors)
-    found = {word: loaded.neighbors(word, count) for word in words}
+    neighbours = {word: loaded.neighbors(word, count) for word in words}
     if as_json:
-        given = {word: [{"word": name, "cosine": score} for name, score in near] for word, near in found.items()}
+        given = {word: [{"word": name, "cosine": score} for name, score in near] for word, near in neighbours.items()}
         print(json.dumps(given, ensure_ascii=False))
         return
-    for number, (word, near) in enumerate(found.items()):
-        if len(found) > 1:
+    for number, (word, near) in enumerate(neighbours.items()):
+        if len(neighbours) > 1:
             print(("\n" if number else "") + word)
         print_table(("word", "cosine"), [(name, f"{score:.4f}") for name, score in near])
 
@@ -51,11 +52,11 @@ def analogy(
     """a is to b as c is to what? The words closest to b - a + c."""
     from harken.embeddings.vectors import WordVectors
 
-    found = WordVectors.load(vectors).analogy(a, b, c, count)
+    neighbours = WordVectors.load(vectors).analogy(a, b, c, count)
     if as_json:
-        print(json.dumps([{"word": name, "cosine": score} for name, score in found], ensure_ascii=False))
+        print(json.dumps([{"word": name, "cosine": score} for name, score in neighbours], ensure_ascii=False))
         return
-    print_table(("word", "cosine"), [(name, f"{score:.4f}") for name, score in found])
+    print_table(("word", "cosine"), [(name, f"{score:.4f}") for name, score in neighbours])
 
 
 def evaluate(
@@ -79,8 +80,8 @@ def evaluate(
         loaded = OneHot(loaded.words, loaded.vocabulary.counts)
     results = []
     for test in tests:
-        found = evaluate_file(loaded, test)
-        results += found if groups else found[-1:]
+        scores = evaluate_file(loaded, test)
+        results += scores if groups else scores[-1:]
     if as_json:
         print(json.dumps([asdict(result) for result in results], ensure_ascii=False))
         return
@@ -121,7 +122,7 @@ def convert(
         loaded.save(target)
     else:
         write_vectors(loaded, target, form)
-    tell(f"Wrote {len(loaded):,} words of {loaded.width} dimensions to {target}")
+    logger.info(f"Wrote {len(loaded):,} words of {loaded.width} dimensions to {target}")
 
 
 def plot(
@@ -163,4 +164,4 @@ def plot(
             title=f"Words of {vectors.name}",
         )
     atomic_write(out, picture.page())
-    tell(f"Wrote {out}: {len(picture.words):,} words. Open it in a browser; it needs no network.")
+    logger.info(f"Wrote {out}: {len(picture.words):,} words. Open it in a browser; it needs no network.")

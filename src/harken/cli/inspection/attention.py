@@ -18,9 +18,9 @@ from harken.cli.common import (
     load_with_job,
     require_ending,
     save_figure,
-    tell,
 )
 from harken.cli.jobs.translate import unknown_note
+from harken.cli.messages import logger
 from harken.errors import UserError
 
 
@@ -61,5 +61,5 @@ def attention(
         print(figure.to_terminal())
     translation = getattr(figure, "translation", None)
     if translation is not None and translation.unknown:
-        tell(unknown_note(translation.unknown_words))
+        logger.info(unknown_note(translation.unknown_words))
     save_figure(figure, out)

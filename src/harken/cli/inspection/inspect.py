@@ -20,8 +20,8 @@ from harken.cli.common import (
     print_table,
     require_ending,
     save_figure,
-    tell,
 )
+from harken.cli.messages import logger
 from harken.cli.progress import measuring
 from harken.errors import UserError
 from harken.tasks.interface import MAX_COUNT
@@ -143,10 +143,12 @@ def _input_of(model: Any, given: str) -> str:
     if model.recipe.task == "answer":
         return " ".join(lines)  # a story is many lines
     if len(lines) > 1:
-        tell(f"Reading the first of {len(lines):,} lines of {given}")
+        logger.info(f"Reading the first of {len(lines):,} lines of {given}")
     if len(lines[0]) <= MOST_CHARACTERS:
         return lines[0]
-    tell(f"Reading the first {MOST_CHARACTERS:,} of its {len(lines[0]):,} characters: a picture of more is unreadable")
+    logger.info(
+        f"Reading the first {MOST_CHARACTERS:,} of its {len(lines[0]):,} characters: a picture of more is unreadable"
+    )
     return lines[0][:MOST_CHARACTERS].rpartition(" ")[0] or lines[0][:MOST_CHARACTERS]
 
 
@@ -166,7 +168,7 @@ def _show_gradients(models: dict[str, Any], examples: Any, out: Path | None, as_
     from harken.inspection import gradient_flow
     from harken.inspection.pictures.flow import FlowPicture
 
-    tell(f"Reading {len(examples):,} examples ...")
+    logger.info(f"Reading {len(examples):,} examples ...")
     flows = {}
     with measuring("gradients") as progress:
         for number, (name, model) in enumerate(models.items()):
@@ -197,14 +199,14 @@ def _show(picture: Picture, shown: dict[str, Any], out: Path | None, as_json: bo
 def _show_summary(folder: Path, model: Any, job: Job, as_json: bool) -> None:
     from harken.inspection.measures.summary import summarise
 
-    found = summarise(model.model)
+    summary = summarise(model.model)
     if as_json:
-        print(json.dumps({"model": str(folder), **found.to_dict()}, ensure_ascii=False))
+        print(json.dumps({"model": str(folder), **summary.to_dict()}, ensure_ascii=False))
         return
-    rows = [(name, f"{count:,}", f"{100 * count / found.total:.1f} %") for name, count in found.parts.items()]
-    print_table(("part", "parameters", "share"), [*rows, ("all", f"{found.total:,}", "")])
-    if not found.cells:
-        tell(f"Next: harken inspect {folder} --gradients, or {_attention_command(folder, job)}")
+    rows = [(name, f"{count:,}", f"{100 * count / summary.total:.1f} %") for name, count in summary.parts.items()]
+    print_table(("part", "parameters", "share"), [*rows, ("all", f"{summary.total:,}", "")])
+    if not summary.cells:
+        logger.info(f"Next: harken inspect {folder} --gradients, or {_attention_command(folder, job)}")
         return
     headings = ("recurrent layer", "cell", "input", "units", "largest singular value of U", "gate by gate")
     print_table(
@@ -218,7 +220,7 @@ def _show_summary(folder: Path, model: Any, job: Job, as_json: bool) -> None:
                 f"{cell.largest:.3f}",
                 ", ".join(f"{name} {value:.2f}" for name, value in list(cell.weights.items())[1:]),
             )
-            for cell in found.cells
+            for cell in summary.cells
         ],
     )
-    tell(f"Next: harken inspect {folder} --gradients, or harken inspect {folder} --gates {job.example_input!r}")
+    logger.info(f"Next: harken inspect {folder} --gradients, or harken inspect {folder} --gates {job.example_input!r}")

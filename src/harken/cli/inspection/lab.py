@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, output_folder, print_table, tell
+from harken.cli.common import AsJson, examples, output_folder, print_table
+from harken.cli.messages import logger
 from harken.cli.progress import measuring
 from harken.errors import UserError
 from harken.files import expand_user
@@ -85,7 +86,7 @@ def lab(
             reports.append(report)
             if not as_json:
                 _show(report)
-            tell(f"Wrote {', '.join(map(str, written))}")
+            logger.info(f"Wrote {', '.join(map(str, written))}")
     except KeyboardInterrupt:
         done = ", ".join(report.experiment.name for report in reports)
         raise KeyboardInterrupt(f"finished before and kept in {out}: {done}" if done else "nothing was kept") from None
@@ -94,10 +95,10 @@ def lab(
         from harken.lab.report import draw_page
 
         atomic_write(out / "lab.html", draw_page(reports).encode())
-        tell(f"Wrote {out / 'lab.html'}")
+        logger.info(f"Wrote {out / 'lab.html'}")
     if as_json:
-        found = [report.to_dict() for report in reports]
-        print(json.dumps(found if name == "all" else found[0], ensure_ascii=False))
+        values = [report.to_dict() for report in reports]
+        print(json.dumps(values if name == "all" else values[0], ensure_ascii=False))
     elif name == "all":
         _summarise(reports, failed)
     if failed:
@@ -119,16 +120,16 @@ def _show(report: Report) -> None:
     from harken.inspection.figure.terminal import as_text, draw_lines
     from harken.lab.report import cell_text
 
-    found = report.findings
+    findings = report.findings
     print(f"{report.experiment.statement}\n")
-    rows = [[cell_text(cell) for cell in row] for row in found.rows]
-    print_table(found.columns, rows if sys.stdout.isatty() else [found.columns, *rows])
+    rows = [[cell_text(cell) for cell in row] for row in findings.rows]
+    print_table(findings.columns, rows if sys.stdout.isatty() else [findings.columns, *rows])
     if sys.stdout.isatty():
-        print(as_text(lambda width, color: draw_lines([found.figure], width, color)))
+        print(as_text(lambda width, color: draw_lines([findings.figure], width, color)))
     mark = "  (quick: too small to prove anything)" if report.settings.quick else ""
     print(f"\n{report.verdict}{mark}\n")
-    if found.explanation:
-        print(f"{found.explanation}\n")
+    if findings.explanation:
+        print(f"{findings.explanation}\n")
 
 
 def _summarise(reports: list[Report], failed: list[str]) -> None:

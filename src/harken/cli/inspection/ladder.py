@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, Overrides, RecipeName, examples, output_folder, print_table, tell
+from harken.cli.common import AsJson, Overrides, RecipeName, examples, output_folder, print_table
+from harken.cli.messages import logger
 
 if TYPE_CHECKING:
     from harken.lab.ladder import Result
@@ -64,15 +65,15 @@ def ladder(
                 rungs=names,
                 overrides=overrides or [],
                 progress=not quiet,
-                tell=(lambda line: None) if quiet else tell,
+                tell=(lambda line: None) if quiet else logger.info,
             )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("give the same command again to go on from here") from None
     if as_json:
         from harken.inspection.figure.spec import plain
 
-        found = [{**asdict(result), "converged": result.converged, "gain": result.gain} for result in results]
-        print(json.dumps(plain(found), ensure_ascii=False))
+        values = [{**asdict(result), "converged": result.converged, "gain": result.gain} for result in results]
+        print(json.dumps(plain(values), ensure_ascii=False))
         return
     rows = [row(result) for result in results]
     print_table(HEADINGS, rows if sys.stdout.isatty() else [HEADINGS, *rows])
@@ -81,11 +82,11 @@ def ladder(
     picture = LadderPicture(results).save(out / "ladder.svg")
     if not quiet:
         folder = shlex.quote(str(out))
-        tell(f"The models are in {out}, the numbers in {out / 'ladder.json'}, a picture in {picture}. Try")
-        tell(f"  harken translate {folder}/{results[-1].rung}")
+        logger.info(f"The models are in {out}, the numbers in {out / 'ladder.json'}, a picture in {picture}. Try")
+        logger.info(f"  harken translate {folder}/{results[-1].rung}")
     late = [result.rung for result in results if result.converged is False]
     if late:
-        tell(
+        logger.info(
             f"Not converged: {', '.join(late)}. Their scores still rose at the end, so their order may change with a "
             "larger budget: add --set train.max_steps=N, or train.max_minutes, and a new --out"
         )

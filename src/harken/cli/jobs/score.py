@@ -47,22 +47,22 @@ def score(
             if not one.strip() or not other.strip():
                 empty = source if not one.strip() else target
                 raise UserError(f"{empty}, line {place}: the line is empty; both sides of a pair need a word")
-        for found in translator.score(sources, targets):
-            pairs = list(zip(found.pieces, found.token_scores, strict=True))
+        for scored in translator.score(sources, targets):
+            pairs = list(zip(scored.pieces, scored.token_scores, strict=True))
             if as_json:
                 row = {
-                    "source": found.source,
-                    "target": found.target,
-                    "score": round(found.score, 6),
-                    "log_probability": round(found.log_probability, 6),
-                    "perplexity": round(found.perplexity, 4),
+                    "source": scored.source,
+                    "target": scored.target,
+                    "score": round(scored.score, 6),
+                    "log_probability": round(scored.log_probability, 6),
+                    "perplexity": round(scored.perplexity, 4),
                     "tokens": [{"piece": piece, "log_probability": round(value, 6)} for piece, value in pairs],
                 }
                 print(json.dumps(row, ensure_ascii=False))
             elif tokens:
-                print(f"{found.score:.4f}\t" + " ".join(f"{piece}:{value:.4f}" for piece, value in pairs))
+                print(f"{scored.score:.4f}\t" + " ".join(f"{piece}:{value:.4f}" for piece, value in pairs))
             else:
-                print(f"{found.score:.4f}")
+                print(f"{scored.score:.4f}")
         number += len(sources)
     if next(right, None) is not None:
         raise UserError(f"{source} ends after {number:,} lines, and {target} goes on; pair them line by line")

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast
 
 import typer
 
-from harken.cli.common import AsJson, Beam, FileFormat, ModelFolder, ReplaceBytes, TextColumn, examples, load_for, tell
+from harken.cli.common import AsJson, Beam, FileFormat, ModelFolder, ReplaceBytes, TextColumn, examples, load_for
 from harken.cli.live_input import LiveInput, live_stdin
+from harken.cli.messages import logger
 from harken.cli.progress import line_progress, size_of
 from harken.cli.search_options import PANEL, models_and_file, weights_of, with_search_options
 from harken.errors import UserError
@@ -140,9 +141,9 @@ def translate(
         asked["kernels"] = kernels_enabled()
         source = None if file is None or str(file) == "-" else file
         record = record_of(translator, [model, *folders], source, asked, resume is not None)
-        output = OutputFile(target, record, resume is not None, grouped=nbest > 1 and not as_json, report=tell)
+        output = OutputFile(target, record, resume is not None, grouped=nbest > 1 and not as_json, report=logger.info)
         if output.is_complete:
-            tell(f"{target} is complete: it has {output.done:,} lines")
+            logger.info(f"{target} is complete: it has {output.done:,} lines")
             return
     if folders:
         options["ensemble"] = [load_for("translate", folder) for folder in folders]
@@ -190,7 +191,7 @@ def translate(
                 absolute_files(options),
             )
             if done:
-                tell(f"Continuing {target} after {done:,} lines")
+                logger.info(f"Continuing {target} after {done:,} lines")
             stack.enter_context(output)
             translate_on_cluster(lines, job, output, notes, tick, batch, workers)
             notes.end()
@@ -210,15 +211,15 @@ def translate(
         )
         if output is not None:
             if done:
-                tell(f"Continuing {target} after {done:,} lines")
+                logger.info(f"Continuing {target} after {done:,} lines")
             stack.enter_context(output)
             translator.prepare()  # else a continued job may use another decoder than the one that began it
-        for index, found in enumerate(translated, start=done):
+        for index, translations in enumerate(translated, start=done):
             source_line = pending.popleft()
-            write(shown.text(index, source_line, found))
-            notes.note_unknown(index, found[0].unknown_words if found and found[0].unknown else [])
+            write(shown.text(index, source_line, translations))
+            notes.note_unknown(index, translations[0].unknown_words if translations and translations[0].unknown else [])
             if links is not None:
-                links.writelines(f"{line}\n" for line in [pharaoh(best, model) for best in found] or [""])
+                links.writelines(f"{line}\n" for line in [pharaoh(best, model) for best in translations] or [""])
             tick(source_line, True)
     notes.end()
 
@@ -231,9 +232,9 @@ def open_live(
 
     live = live_stdin() if (file is None or str(file) == "-") and form in ("auto", "lines") and column is None else None
     if live is None:
-        reading = Reading(form, column, replace, tell)
+        reading = Reading(form, column, replace, logger.info)
         return INTERFACE.input.read(job_of(translator.recipe.task), translator, file, reading, None), None
-    return decode_lines(cast(BinaryIO, live), "stdin", report=tell if replace else None), live
+    return decode_lines(cast(BinaryIO, live), "stdin", report=logger.info if replace else None), live
 
 
 class Notes:
@@ -246,7 +247,7 @@ class Notes:
         """A line is longer than the model reads."""
         self.long += 1
         if self.long <= NOTED_LONG:
-            tell(f"line {index + 1} {text}")
+            logger.info(f"line {index + 1} {text}")
 
     def note_unknown(self, index: int, words: Sequence[str]) -> None:
         """Count a line, and name its words that the model has never seen."""
@@ -254,14 +255,14 @@ class Notes:
         if words:
             self.unknown += 1
             if self.unknown <= NOTED:
-                tell(f"line {index + 1}: {unknown_note(words)}")
+                logger.info(f"line {index + 1}: {unknown_note(words)}")
 
     def end(self) -> None:
         """Say how many there were."""
         if self.long > NOTED_LONG:
-            tell(f"{self.long:,} of {self.lines:,} lines are longer than the model reads")
+            logger.info(f"{self.long:,} of {self.lines:,} lines are longer than the model reads")
         if self.unknown > NOTED:
-            tell(
+            logger.info(
                 f"{self.unknown:,} of {self.lines:,} lines have words that the model has never seen; "
                 "--json names them all"
             )

@@ -47,9 +47,9 @@ class Parts:
     def find(self, shard: Shard) -> TranslatedShard | None:
         """What an earlier run kept of a shard; None where there is nothing, or a file that is damaged."""
         with suppress(OSError, ValueError, TypeError):
-            found = TranslatedShard.from_json(self._path(shard).read_text(encoding="utf-8"))
-            if (found.first, found.end) == (shard.first, shard.end):
-                return found
+            stored = TranslatedShard.from_json(self._path(shard).read_text(encoding="utf-8"))
+            if (stored.first, stored.end) == (shard.first, shard.end):
+                return stored
         return None
 
     def remove(self, shard: Shard) -> None:
@@ -79,10 +79,10 @@ def write_round(
         translate: gives translated shards in any order.
     """
     parts, ready, turn = Parts(output.parts), dict[int, TranslatedShard](), 0
-    kept = [found for shard in shards if (found := parts.find(shard)) is not None]
-    known = {found.first for found in kept}
+    stored = [result for shard in shards if (result := parts.find(shard)) is not None]
+    known = {result.first for result in stored}
     missing = [shard for shard in shards if shard.first not in known]
-    for result in chain(kept, translate(missing) if missing else ()):
+    for result in chain(stored, translate(missing) if missing else ()):
         ready[result.first] = result
         if result.first != shards[turn].first and result.first not in known:
             parts.keep(result)

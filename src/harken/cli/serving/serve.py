@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from harken.cli.common import examples, tell
+from harken.cli.common import examples
+from harken.cli.messages import logger
 from harken.errors import UserError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -113,9 +114,9 @@ def serve(
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
     for model in app.state.serving.registry.models.values():
         pair = f", {model.source} -> {model.target}" if model.source else ""
-        tell(f"Serving {model.name} ({model.task}{pair}) from {model.folder}")
+        logger.info(f"Serving {model.name} ({model.task}{pair}) from {model.folder}")
     if host not in LOOPBACK and api_keys is None:
-        tell(f"note: everybody who reaches {host} may use this server; --api-keys FILE asks for a key")
+        logger.info(f"note: everybody who reaches {host} may use this server; --api-keys FILE asks for a key")
     if engine == "ray":
         from harken.serving.ray import deployment
 
@@ -125,9 +126,9 @@ def serve(
             extensions=[f"{extension.__module__}:{extension.__qualname__}" for extension in extensions],
             settings=ServerSettings(**given),
         )
-        deployment.run(arguments, host, port, announce=tell)
+        deployment.run(arguments, host, port, announce=logger.info)
         return
-    run(app, host, port, announce=tell)
+    run(app, host, port, announce=logger.info)
 
 
 def _add_key(path: Path | None, name: str, per_minute: int | None, characters: int | None) -> None:
@@ -136,4 +137,4 @@ def _add_key(path: Path | None, name: str, per_minute: int | None, characters: i
     if path is None:
         raise UserError("--new-key needs --api-keys FILE, the file that the key's hash is written to")
     print(new_key(path, name, per_minute, characters))
-    tell(f"Its hash is in {path}; the key itself is kept nowhere, so note it now.")
+    logger.info(f"Its hash is in {path}; the key itself is kept nowhere, so note it now.")

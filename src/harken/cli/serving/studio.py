@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import examples, tell
+from harken.cli.common import examples
+from harken.cli.messages import logger
 from harken.cli.serving.serve import LOOPBACK
 
 
@@ -32,11 +33,13 @@ def studio(
     from harken.studio.app import create_studio_app
 
     app = create_studio_app(runs, device, loopback=host in LOOPBACK)
-    found = app.state.library.folders()
+    folders = app.state.library.folders()
     finished = sum(1 for one in app.state.library.models())
-    tell(f"{len(found)} run{'s' * (len(found) != 1)} in {runs}, {finished} with a model")
+    logger.info(f"{len(folders)} run{'s' * (len(folders) != 1)} in {runs}, {finished} with a model")
     if host not in LOOPBACK:
-        tell(f"note: everybody who reaches {host} may use this page; harken serve --api-keys FILE asks for a key")
+        logger.info(
+            f"note: everybody who reaches {host} may use this page; harken serve --api-keys FILE asks for a key"
+        )
     run(app, host, port, announce=announcer(open_page))
 
 
@@ -44,7 +47,7 @@ def announcer(open_page: bool) -> Callable[[str], None]:
     """Prints that the server is ready and, where asked, opens its page."""
 
     def announce(line: str) -> None:
-        tell(line)
+        logger.info(line)
         if open_page:
             address = next(word for word in line.split() if word.startswith("http"))
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import examples, output_folder, tell
+from harken.cli.common import examples, output_folder
+from harken.cli.messages import logger
 from harken.cli.search_options import weights_of
 
 
@@ -27,8 +28,8 @@ def average(
 
     cosine = average_models(models, out, weights_of(weights))
     if cosine < UNRELATED:
-        tell(
+        logger.info(
             f"warning: the weights of these models hardly agree (mean cosine {cosine:.2f}), so they were trained apart "
             "and their average is of no use; harken translate M1 M2 FILE averages their outputs"
         )
-    tell(f"Wrote {out}")
+    logger.info(f"Wrote {out}")

@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, Overrides, examples, format_bytes, format_seconds, print_table, tell
+from harken.cli.common import AsJson, Overrides, examples, format_bytes, format_seconds, print_table
+from harken.cli.messages import logger
 from harken.cli.training.new import (
     RecipeOrData,
     TargetColumn,
@@ -51,45 +52,45 @@ def check(
         else:
             refuse_column_options(task=task, text_column=text_column, target_column=target_column)
         with steps() as progress:
-            found = run(chosen, overrides or [], measure=measure, progress=progress)
+            report = run(chosen, overrides or [], measure=measure, progress=progress)
     if as_json:
-        print(json.dumps(found.to_dict(), ensure_ascii=False))
+        print(json.dumps(report.to_dict(), ensure_ascii=False))
         return
-    parts = ", ".join(f"{part} {count:,}" for part, count in found.parts.items() if count)
+    parts = ", ".join(f"{part} {count:,}" for part, count in report.parts.items() if count)
     rows = [
         ("recipe", f"{recipe} is valid"),
-        ("data", found.corpus),
-        *found.facts.items(),
+        ("data", report.corpus),
+        *report.facts.items(),
         (
             "epoch",
-            f"{found.updates_per_epoch:,.0f} updates, {found.tokens_per_epoch:,} targets (tokens, labels or steps)",
+            f"{report.updates_per_epoch:,.0f} updates, {report.tokens_per_epoch:,} targets (tokens, labels or steps)",
         ),
-        ("parameters", f"{found.parameters:,} ({parts})"),
-        ("cost", f"{found.flops_per_target_token / 1e6:,.1f} MFLOP for each target"),
+        ("parameters", f"{report.parameters:,} ({parts})"),
+        ("cost", f"{report.flops_per_target_token / 1e6:,.1f} MFLOP for each target"),
     ]
-    if found.speed is not None and found.updates is not None and found.seconds is not None:
-        train = found.recipe.train
-        rate = found.speed.tokens_per_update / found.speed.seconds_per_update
+    if report.speed is not None and report.updates is not None and report.seconds is not None:
+        train = report.recipe.train
+        rate = report.speed.tokens_per_update / report.speed.seconds_per_update
         machine = f"{train.device}, {train.precision}, {train.workers} process{'es' * (train.workers != 1)}"
         rows += [
-            ("memory", f"about {format_bytes(found.memory_bytes or 0)} at the peak"),
+            ("memory", f"about {format_bytes(report.memory_bytes or 0)} at the peak"),
             (
                 "speed",
-                f"{found.speed.seconds_per_update:.3g} s an update, {rate:,.0f} targets/s, "
-                f"{found.speed.seconds_per_validation:.2g} s a validation ({machine})",
+                f"{report.speed.seconds_per_update:.3g} s an update, {rate:,.0f} targets/s, "
+                f"{report.speed.seconds_per_validation:.2g} s a validation ({machine})",
             ),
-            ("run", f"about {found.updates:,} updates, {found.epochs:,.1f} epochs"),
-            ("time", f"about {format_seconds(found.seconds)} on this machine as busy as it is now"),
+            ("run", f"about {report.updates:,} updates, {report.epochs:,.1f} epochs"),
+            ("time", f"about {format_seconds(report.seconds)} on this machine as busy as it is now"),
         ]
-    rows += [("plan", f"{one.key} = {written(one.value)}: {one.reason}") for one in found.decisions]
-    print_table(("", ""), [*rows, *(("note", note) for note in found.notes)])
+    rows += [("plan", f"{one.key} = {written(one.value)}: {one.reason}") for one in report.decisions]
+    print_table(("", ""), [*rows, *(("note", note) for note in report.notes)])
 
 
 @contextmanager
 def steps() -> Iterator[Callable[[str], None]]:
     """Says on stderr what is being done: a live line at a terminal, plain lines elsewhere."""
     if not sys.stderr.isatty():
-        yield lambda what: tell(f"{what} ...")
+        yield lambda what: logger.info(f"{what} ...")
         return
     from rich.console import Console
 

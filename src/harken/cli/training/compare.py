@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, print_table, tell
+from harken.cli.common import AsJson, examples, print_table
+from harken.cli.messages import logger
 from harken.cli.progress import counting
 
 
@@ -36,20 +37,20 @@ def compare(
     for run in runs if split is not None and len(runs) > 1 else ():
         with counting(f"translating {split} with {run.folder}") as tick:
             write_outputs(run, split or "", load, tick)
-    found = compare_runs(runs)
+    comparison = compare_runs(runs)
     if as_json:
-        print(json.dumps(found.to_dict(), ensure_ascii=False))
+        print(json.dumps(comparison.to_dict(), ensure_ascii=False))
         return
-    print_table(("recipe", *found.names), [(key, *values) for key, values in found.keys])
-    print_table(("result", *found.names), [(name, *values) for name, values in found.rows])
-    for test in found.tests:
+    print_table(("recipe", *comparison.names), [(key, *values) for key, values in comparison.keys])
+    print_table(("result", *comparison.names), [(name, *values) for name, values in comparison.rows])
+    for test in comparison.tests:
         low, high = test["interval"]
-        tell(
+        logger.info(
             f"{test['split']}: {test['run']} has {test['metric']} {test['other']:.2f}, {test['against']} has "
             f"{test['first']:.2f}: difference {test['difference']:+.2f} (95% interval {low:+.2f} to {high:+.2f}, "
             f"p = {test['p']:.4f}, paired bootstrap)"
         )
-    if not found.keys:
-        tell("The recipes are equal")
-    if not found.tests and all(run.task == "translate" for run in runs):
-        tell("No outputs to test: --split test translates the test set with each run and keeps the outputs")
+    if not comparison.keys:
+        logger.info("The recipes are equal")
+    if not comparison.tests and all(run.task == "translate" for run in runs):
+        logger.info("No outputs to test: --split test translates the test set with each run and keeps the outputs")

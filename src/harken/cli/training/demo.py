@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, output_folder, print_table, tell
+from harken.cli.common import AsJson, examples, output_folder, print_table
+from harken.cli.messages import logger
 from harken.cli.progress import counting
 from harken.errors import Interrupted, UserError
 from harken.training.folder import request
@@ -59,7 +60,7 @@ def demo(
     from harken.tasks.registry import job_of
 
     pairs = job_of("translate").examples(translator, "test")
-    tell(f"\nTranslating the {len(pairs):,} sentences of the test set ...")
+    logger.info(f"\nTranslating the {len(pairs):,} sentences of the test set ...")
     with counting("sentences", total=len(pairs)) as tick:
         result = translator.evaluate(pairs, progress=tick)
     best = translator.translate(list(SENTENCES), attention=True)
@@ -91,11 +92,11 @@ def trained(out: Path) -> Translator:
     from harken.api import load, train
 
     if (out / "card.md").is_file():  # the last thing a run writes
-        tell(f"Using the finished model in {out} (delete the folder to train again).")
+        logger.info(f"Using the finished model in {out} (delete the folder to train again).")
         return load(out)
     resume = (out / "recipe.toml").is_file()
     request(out, resume, restart=False)
-    tell(f"{'Resuming' if resume else 'Training'} {RECIPE} into {out} ...")
+    logger.info(f"{'Resuming' if resume else 'Training'} {RECIPE} into {out} ...")
     try:
         return train(RECIPE, out, resume=resume)
     except KeyboardInterrupt as stop:

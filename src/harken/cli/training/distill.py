@@ -12,8 +12,9 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import Beam, Overrides, complete_recipe, examples, output_folder, tell, use_of
+from harken.cli.common import Beam, Overrides, complete_recipe, examples, output_folder, use_of
 from harken.cli.jobs.translate import weights_of
+from harken.cli.messages import logger
 from harken.cli.progress import INTERVAL
 from harken.errors import Interrupted
 
@@ -80,7 +81,7 @@ def distill(
         number = getattr(stop, "number", signal.SIGINT)
         raise Interrupted(number, f"continue with\n  {shlex.join(['harken', *command, '--resume'])}") from None
     if not quiet:
-        tell(
+        logger.info(
             f"The student is in {out}. Try\n  {use_of(model.recipe.task, out)}\n"
             f"  harken evaluate {shlex.quote(str(out))} --compare {shlex.quote(str(teachers[0]))}"
         )
@@ -98,6 +99,6 @@ def reporter() -> Callable[[int, int], None]:
             return
         told = now
         left = f", {(total - done) * now / (done - first):.0f} s left" if first < done < total else ""
-        tell(f"translated {done:,} of {total:,} training sentences{left}")
+        logger.info(f"translated {done:,} of {total:,} training sentences{left}")
 
     return report

@@ -18,8 +18,8 @@ from harken.cli.common import (
     load_with_job,
     output_folder,
     print_table,
-    tell,
 )
+from harken.cli.messages import logger
 from harken.cli.progress import counting
 from harken.errors import UserError
 
@@ -90,7 +90,7 @@ def evaluate(
         raise UserError(f"there is no --test {test}; choose bootstrap or randomisation")
     from harken.registry import METRICS
 
-    found = {name: METRICS.find(name) for name in metrics or []}
+    own_metrics = {name: METRICS.find(name) for name in metrics or []}
     loaded, job = load_with_job(model)
     pair = accepted_options(job, model, {"source": source, "reference": reference})
     reading = {"format": None if form == "auto" else form, "text_column": text_column, "label_column": label_column}
@@ -103,7 +103,7 @@ def evaluate(
     score: Any = job.evaluate
     with counting("examples") as tick:
         scores = score(loaded, split, files or list(pair.values()), tick, **options)
-    for name, own in found.items():
+    for name, own in own_metrics.items():
         scores.add(name, own)
     report = {"model": str(model), "task": loaded.recipe.task, **scores.to_dict()}
     if changed:
@@ -118,19 +118,19 @@ def evaluate(
         print(json.dumps(report, ensure_ascii=False))
         return
     for note in scores.notes:
-        tell(note)
-    tell(f"{scores.count:,} {scores.unit}" + ("" if scores.seconds is None else f" in {scores.seconds:.1f} s"))
+        logger.info(note)
+    logger.info(f"{scores.count:,} {scores.unit}" + ("" if scores.seconds is None else f" in {scores.seconds:.1f} s"))
     rows = [metric.row() for metric in scores.metrics]
     if any(between for _, _, between, _ in rows):
         print_table(("metric", "value", "95% interval", ""), rows)
     else:
         print_table(("metric", "value", ""), [(name, value, note) for name, value, _, note in rows])
     for note in scores.notes:
-        tell(f"note: {note}")
+        logger.info(f"note: {note}")
     for path in written:
-        tell(f"Wrote {path}")
+        logger.info(f"Wrote {path}")
     if out is not None and not written:
-        tell("This job draws no figures of its scores; see harken attention and harken inspect")
+        logger.info("This job draws no figures of its scores; see harken attention and harken inspect")
 
 
 def check_split(folder: Path, model: Any, job: Any, accept: bool) -> list[str]:
@@ -145,13 +145,13 @@ def check_split(folder: Path, model: Any, job: Any, accept: bool) -> list[str]:
     instead = f"score other examples with harken evaluate {folder} {files}"
     record = DataRecord.load(folder)
     if record is None:
-        tell(f"note: {UNCHECKED.format(folder)}")
+        logger.info(f"note: {UNCHECKED.format(folder)}")
         return []
     changes = record.changes_for_evaluation(job, model.recipe)
     if changes and (not accept or any(change.is_missing for change in changes)):
         raise ChangedDataError(folder, changes, "--accept-changed-data", instead)
     for change in changes:
-        tell(f"note: {change.text}")
+        logger.info(f"note: {change.text}")
     return [change.text for change in changes]
 
 

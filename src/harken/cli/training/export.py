@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from harken.cli.common import ModelFolder, examples, load_for, output_folder, tell
+from harken.cli.common import ModelFolder, examples, load_for, output_folder
+from harken.cli.messages import logger
 
 
 @examples(
@@ -26,4 +27,4 @@ def export(
     from harken.export import export_model
 
     export_model(load_for("translate", model), to, out)
-    tell(f"Wrote {out}")
+    logger.info(f"Wrote {out}")

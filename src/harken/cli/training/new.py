@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import complete_recipe, examples, tell
+from harken.cli.common import complete_recipe, examples
+from harken.cli.messages import logger
 from harken.errors import UserError
 
 RecipeOrData = Annotated[
@@ -55,7 +56,7 @@ def new(
         data = data or typer.prompt("Where is the data (a file or a folder)?", err=True, prompt_suffix=" ")
         if task is None:
             task = ask_task(data, text_column, target_column, pair)
-        found = infer(data, task=task, text=text_column, target=target_column, pair=pair)
+        inferred = infer(data, task=task, text=text_column, target=target_column, pair=pair)
         if minutes is None:
             minutes = typer.prompt(
                 "How many minutes may training take?", default=MINUTES, type=float, err=True, prompt_suffix=" "
@@ -65,8 +66,8 @@ def new(
     if not minutes > 0:
         raise UserError(f"training cannot take {minutes:g} minutes; give a number above 0")
     stem = Path(data).resolve().name.partition(".")[0]
-    place = write_recipe(found, out or Path(f"{stem}.toml"), minutes)
-    tell(f"Wrote {place}. Try\n  harken check {place}\n  harken train {place} --out runs/{stem}")
+    place = write_recipe(inferred, out or Path(f"{stem}.toml"), minutes)
+    logger.info(f"Wrote {place}. Try\n  harken check {place}\n  harken train {place} --out runs/{stem}")
 
 
 def ask_task(data: str, text: str | None, target: str | None, pair: str | None) -> str:
@@ -76,13 +77,13 @@ def ask_task(data: str, text: str | None, target: str | None, pair: str | None) 
 
     likely = None
     try:
-        found = infer(data, text=text, target=target, pair=pair)
-        likely = found.task
-        tell(f"{data}: {found.reason}")
+        inferred = infer(data, text=text, target=target, pair=pair)
+        likely = inferred.task
+        logger.info(f"{data}: {inferred.reason}")
     except UserError as problem:
         if not Path(data).expanduser().exists():
             raise
-        tell(f"{problem}")
+        logger.info(f"{problem}")
     answer: str = typer.prompt(f"Which job ({', '.join(JOBS)})?", default=likely, err=True, prompt_suffix=" ")
     return answer.strip()
 
@@ -102,10 +103,10 @@ def recipe_of(
     from harken.recipe.infer import recipe_file
 
     columns = {"task": task, "text": text, "target": target}
-    found, note = recipe_file(data, place, overrides, keep=keep, replace=replace, **columns)
+    inferred, note = recipe_file(data, place, overrides, keep=keep, replace=replace, **columns)
     if note:
-        tell(note)
-    return str(found)
+        logger.info(note)
+    return str(inferred)
 
 
 def refuse_column_options(**given: str | None) -> None:

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, require_ending, save_figure, tell
+from harken.cli.common import AsJson, examples, require_ending, save_figure
+from harken.cli.messages import logger
 
 
 @examples(
@@ -30,7 +31,7 @@ def plot(
     picture = RunCurves(runs, axis)
     for run in runs:
         if not run.entries:
-            tell(f"note: {run.folder} has no entries yet and is left out")
+            logger.info(f"note: {run.folder} has no entries yet and is left out")
     save_figure(picture, out)
     if as_json:
         print(json.dumps(picture.to_dict(), ensure_ascii=False))

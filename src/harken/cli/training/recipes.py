@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, complete_recipe, examples, print_table, tell
+from harken.cli.common import AsJson, complete_recipe, examples, print_table
+from harken.cli.messages import logger
 from harken.errors import UserError
 from harken.files import atomic_write
 
@@ -47,4 +48,4 @@ def recipes(
     if not out.parent.is_dir():
         raise UserError(f"--out {out} cannot be written: {out.parent} is no folder; choose another place")
     atomic_write(out, text)
-    tell(f"Wrote {out}. Change what you like, then: harken train {out} --out runs/{out.stem}")
+    logger.info(f"Wrote {out}. Change what you like, then: harken train {out} --out runs/{out.stem}")

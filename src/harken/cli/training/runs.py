@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, format_seconds, print_table, tell
+from harken.cli.common import AsJson, examples, format_seconds, print_table
+from harken.cli.messages import logger
 
 if TYPE_CHECKING:
     from harken.run_folders.reading import Run
@@ -28,14 +29,14 @@ def runs(
     """List runs, the one that changed last first: state, best score, speed and age."""
     from harken.run_folders.reading import find_runs
 
-    found = find_runs(folder)
+    listed = find_runs(folder)
     if as_json:
-        print(json.dumps([run.to_dict() for run in found], ensure_ascii=False))
+        print(json.dumps([run.to_dict() for run in listed], ensure_ascii=False))
         return
-    if not found:
-        tell(f"{folder} holds no runs; harken train RECIPE --out {folder / 'NAME'} makes one")
-    if found:
-        print_table(HEADINGS, [row_of(run, folder) for run in found])
+    if not listed:
+        logger.info(f"{folder} holds no runs; harken train RECIPE --out {folder / 'NAME'} makes one")
+    if listed:
+        print_table(HEADINGS, [row_of(run, folder) for run in listed])
 
 
 def row_of(run: Run, folder: Path) -> tuple[str, ...]:

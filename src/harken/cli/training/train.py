@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import Overrides, examples, output_folder, tell, use_of
+from harken.cli.common import Overrides, examples, output_folder, use_of
+from harken.cli.messages import logger
 from harken.cli.training.new import (
     RecipeOrData,
     TargetColumn,
@@ -84,6 +85,6 @@ def train(
         advice = f"continue with\n  {shlex.join([*command, '--resume'])}"
         raise Interrupted(number, "" if is_follower() else advice) from None
     if not quiet:
-        tell(
+        logger.info(
             f"The model is in {out}. Try\n  {use_of(model.recipe.task, out)}\n  harken evaluate {shlex.quote(str(out))}"
         )
