@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from harken.files import atomic_write
 from harken.training.average import local_part
-from harken.training.task import Indices
+from harken.training.task import Indices, tensors_of
 from harken.training.weights import save_tensors
 
 BATCHES = "nonfinite-step-*"  # files of `write_batch`
@@ -65,13 +65,8 @@ def first_nonfinite(model: nn.Module) -> Iterator[Nonfinite]:
 
 def is_finite(value: Any) -> bool:
     """Whether all floating-point tensors in a value (a tensor, tuples, lists, dicts) are finite, this rank's part."""
-    if isinstance(value, Tensor):
-        return not value.is_floating_point() or bool(torch.isfinite(local_part(value.detach())).all())
-    if isinstance(value, dict):
-        return all(map(is_finite, value.values()))
-    if isinstance(value, tuple | list):
-        return all(map(is_finite, value))
-    return True
+    floats = (tensor.detach() for tensor in tensors_of(value) if tensor.is_floating_point())
+    return all(bool(torch.isfinite(local_part(tensor)).all()) for tensor in floats)
 
 
 def nonfinite_loss(loss: Tensor) -> str:

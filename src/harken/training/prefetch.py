@@ -28,9 +28,9 @@ import math
 import mmap
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from multiprocessing import current_process
 from typing import Any
 
@@ -40,6 +40,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from harken.machine import available_cores
+from harken.training.task import map_batch
 from harken.worker_pool import WorkerPool
 
 MOST_PENDING = 16  # batches that were announced and not taken; a strategy that never takes them fills no memory
@@ -276,27 +277,6 @@ class _Array:
         count = math.prod(self.shape)
         values = np.frombuffer(memory, dtype=self.kind, count=count, offset=self.start)
         return torch.from_numpy(values.reshape(self.shape).copy())
-
-
-def map_batch(batch: Any, kind: type, function: Callable[[Any], Any]) -> Any:
-    """A batch with a function applied to all of its parts of one type.
-
-    >>> map_batch({"a": [1, "b"]}, int, lambda number: number + 1)
-    {'a': [2, 'b']}
-    """
-    if isinstance(batch, kind):
-        return function(batch)
-    if isinstance(batch, tuple):
-        parts = [map_batch(part, kind, function) for part in batch]
-        return type(batch)(*parts) if hasattr(batch, "_fields") else tuple(parts)
-    if isinstance(batch, list):
-        return [map_batch(part, kind, function) for part in batch]
-    if isinstance(batch, dict):
-        return {name: map_batch(part, kind, function) for name, part in batch.items()}
-    if is_dataclass(batch) and not isinstance(batch, type):
-        parts_by_name = {field.name: getattr(batch, field.name) for field in fields(batch)}
-        return replace(batch, **{name: map_batch(part, kind, function) for name, part in parts_by_name.items()})
-    return batch
 
 
 def pin(batch: Any) -> Any:

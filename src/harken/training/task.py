@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -22,6 +23,14 @@ from torch import Tensor, nn
 from harken.training.config import TrainConfig
 
 Indices = np.ndarray  # (B,) numbers of examples that make a batch
+
+
+@runtime_checkable
+class Movable(Protocol):
+    """A tensor, or an object that moves itself to a device."""
+
+    def to(self, device: torch.device) -> Any:
+        """The same on another device."""
 
 
 class Work(NamedTuple):
@@ -95,18 +104,43 @@ def batch_loss(task: Task, indices: Indices, collate: Callable[[Indices], Any] |
     return summed
 
 
-def to_device(batch: Any, device: torch.device) -> Any:
-    """A batch on another device: a tensor, an object with `to`, or a tuple, list or dict of them; the rest stays."""
-    if hasattr(batch, "to"):
-        return batch.to(device)
+def map_batch(batch: Any, kind: type, function: Callable[[Any], Any]) -> Any:
+    """A batch with a function applied to all of its parts of one type.
+
+    >>> map_batch({"a": [1, "b"]}, int, lambda number: number + 1)
+    {'a': [2, 'b']}
+    """
+    if isinstance(batch, kind):
+        return function(batch)
     if isinstance(batch, tuple):
-        moved = [to_device(part, device) for part in batch]
-        return type(batch)(*moved) if hasattr(batch, "_fields") else tuple(moved)
+        parts = [map_batch(part, kind, function) for part in batch]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else tuple(parts)
     if isinstance(batch, list):
-        return [to_device(part, device) for part in batch]
+        return [map_batch(part, kind, function) for part in batch]
     if isinstance(batch, dict):
-        return {name: to_device(part, device) for name, part in batch.items()}
+        return {name: map_batch(part, kind, function) for name, part in batch.items()}
+    if is_dataclass(batch) and not isinstance(batch, type):
+        parts_by_name = {field.name: getattr(batch, field.name) for field in fields(batch)}
+        return replace(batch, **{name: map_batch(part, kind, function) for name, part in parts_by_name.items()})
     return batch
+
+
+def tensors_of(batch: Any) -> list[Tensor]:
+    """All tensors of nested tuples, lists, dicts and dataclasses, in order."""
+    if isinstance(batch, Tensor):
+        return [batch]
+    if is_dataclass(batch):
+        batch = [getattr(batch, field.name) for field in fields(batch)]
+    elif isinstance(batch, dict):
+        batch = batch.values()
+    elif not isinstance(batch, tuple | list):
+        return []
+    return [tensor for part in batch for tensor in tensors_of(part)]
+
+
+def to_device(batch: Any, device: torch.device) -> Any:
+    """A batch on another device: tensors and objects with `to`, in tuples, lists, dicts and dataclasses."""
+    return map_batch(batch, Movable, lambda part: part.to(device))
 
 
 def persistent_state(task: Task) -> dict[str, Tensor]:

@@ -22,10 +22,10 @@ from harken.training.strategies.captured import (
     CapturedUpdates,
     is_supported,
     shapes_of,
-    tensors_of,
 )
 from harken.training.strategies.distributed import Replicated
 from harken.training.strategies.group import Group
+from harken.training.task import tensors_of
 
 
 class Batch(NamedTuple):

@@ -33,10 +33,9 @@ from torch import Tensor
 from harken.kernels.cuda_graphs import GraphCache, capture, run_on
 from harken.training.config import TrainConfig
 from harken.training.optimizers import use_device_rate
-from harken.training.prefetch import map_batch
 from harken.training.strategies.base import Single, StepResult, Strategy, seed_step
 from harken.training.strategies.distributed import Replicated
-from harken.training.task import Indices, Task, to_device
+from harken.training.task import Indices, Task, tensors_of, to_device
 
 MEMORY_SHARE = 0.1  # of the GPU's memory for the gradients of all graphs
 FEW_SHAPES = 4  # up to which also the shapes of accumulated batches come again together
@@ -251,13 +250,6 @@ class Graph:
         for parameter, gradient in self.grads:  # where the loop looks for them
             parameter.grad = gradient
         return self.numbers
-
-
-def tensors_of(batch: Any) -> list[Tensor]:
-    """All tensors of nested tuples, lists, dicts and dataclasses, in order."""
-    tensors: list[Tensor] = []
-    map_batch(batch, Tensor, tensors.append)
-    return tensors
 
 
 def shapes_of(batch: Any) -> Shapes:
