@@ -90,7 +90,7 @@ class CRF(nn.Module):
         return torch.stack(path[::-1], 1).masked_fill(~real, 0), scores
 
     def _forward(self, emissions: Tensor, real: Tensor) -> list[Tensor]:
-        """For every step (B, K): log of the sum over all labellings up to it that end in k."""
+        """The scores (B, K) of every step: log of the sum over all labellings up to it that end in k."""
         scores = [self.first + emissions[:, 0]]
         for step in range(1, emissions.shape[1]):
             onward = torch.logsumexp(scores[-1][:, :, None] + self.transitions, 1) + emissions[:, step]
@@ -98,7 +98,7 @@ class CRF(nn.Module):
         return scores
 
     def _backward(self, emissions: Tensor, real: Tensor) -> list[Tensor]:
-        """For every step (B, K): log of the sum over all labellings after it that follow k."""
+        """The scores (B, K) of every step: log of the sum over all labellings after it that follow k."""
         scores = [self.last.expand(emissions.shape[0], -1)]
         for step in range(emissions.shape[1] - 1, 0, -1):
             onward = torch.logsumexp(self.transitions + (emissions[:, step] + scores[-1])[:, None, :], 2)

@@ -320,7 +320,7 @@ def backward(
 
 
 def key_gradients(queries: Tensor, keys: Tensor, vector: Tensor, grad_scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Of keys (G, S, D) and of the vector (D,), from queries (G, T, D) and the gradient of the scores (G, T, S)."""
+    """The gradients of keys (G, S, D) and vector (D,), from queries (G, T, D) and the gradient of scores (G, T, S)."""
     shape = measure(queries, keys, vector[None], keys)
     padding = (0, shape.columns - shape.sources, 0, shape.rows - shape.targets)
     grad_scores = torch.nn.functional.pad(grad_scores.float(), padding)

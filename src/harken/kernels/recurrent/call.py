@@ -34,7 +34,7 @@ WEIGHTS = (
 
 @dataclass(frozen=True)
 class CellKind:
-    """What a cell computes, without its weights and sizes.
+    """The equation of a cell, without its weights and sizes.
 
     >>> CellKind("lstm").torch_name, CellKind("lstm", layer_norm=True).torch_name
     ('LSTM', None)
@@ -114,7 +114,7 @@ class Call:
 
     @property
     def kind(self) -> CellKind | None:
-        """What the cells compute; None where only their own steps know."""
+        """The equation of the cells; None where only their own steps know it."""
         return self.cell.kind if self.plain else None
 
     @property
@@ -124,7 +124,7 @@ class Call:
 
 
 class Result(NamedTuple):
-    """What the layers of a call made, in the layout of its `x`."""
+    """The results of the layers of a call, in the layout of its `x`."""
 
     output: Tensor  # (N, R x directions), or (T, B, R x directions)
     last: State  # after each row's last step: parts (directions, B, width)

@@ -29,8 +29,8 @@ from harken.kernels.settings import kernels_enabled
 
 
 class _Record:
-    """What the backward pass of the steps leaves for the weight gradient. It refers to no graph, so there is no cycle
-    of references through autograd."""
+    """The inputs and gradients that the steps leave for the weight gradient. It refers to no graph, so there is no
+    cycle of references through autograd."""
 
     def __init__(self) -> None:
         self.inputs: list[Tensor] = []

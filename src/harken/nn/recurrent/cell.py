@@ -235,7 +235,7 @@ class Cell(nn.Module):
         return Products(self)(x, self.weight_ih, self.summed_bias(), self.norm_ih)
 
     def products(self, deferred: bool = False) -> Products:
-        """For a loop whose inputs went through `project_input`."""
+        """The products of a loop whose inputs went through `project_input`."""
         return Products(self, projected=True, deferred=deferred)
 
     def tensors(self) -> dict[str, Tensor | None]:

@@ -36,14 +36,14 @@ class Connections(nn.Module):
         """The input of the next layer, from the input and the outputs of the layers below it (..., D)."""
         return torch.cat(below, -1) if self.kind == "dense" and len(below) > self.first else below[-1]
 
-    def out(self, depth: int, below: list[Tensor], made: Tensor) -> Tensor:
-        """The output of layer `depth`, which computed `made` (..., width), with its connection."""
+    def out(self, depth: int, below: list[Tensor], output: Tensor) -> Tensor:
+        """The output of layer `depth`, which computed `output` (..., width), with its connection."""
         if depth < self.first or self.kind in (None, "dense"):
-            return made
+            return output
         if self.gates is None:
-            return below[-1] + made
+            return below[-1] + output
         transform = torch.sigmoid(self.gates[depth - self.first](below[-1]))
-        return below[-1] + transform * (made - below[-1])
+        return below[-1] + transform * (output - below[-1])
 
     def extra_repr(self) -> str:
         return repr(self.kind)

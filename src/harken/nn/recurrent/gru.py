@@ -29,7 +29,7 @@ from harken.nn.recurrent.options import Bias, one_of
 
 
 class GRUWeights(NamedTuple):
-    """Of one step: "after" has U and c, "before" has U_rz and U_n, which it multiplies by separately."""
+    """The weights of one step: "after" has U and c, "before" has U_rz and U_n, which it multiplies by separately."""
 
     W: Tensor  # (3H, I), rows of r, z, n
     U: Tensor | None  # (3H, H)

@@ -61,7 +61,7 @@ def copy_weights(source: nn.RNNBase, target: nn.Module) -> None:
 
 
 def torch_arguments(module: nn.RNNBase) -> dict[str, Any]:
-    """What one of torch's layers was constructed with."""
+    """The arguments that one of torch's layers was constructed with."""
     names = ["input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional"]
     names += ["nonlinearity"] if isinstance(module, nn.RNN) else ["proj_size"] if isinstance(module, nn.LSTM) else []
     return {name: getattr(module, name) for name in names}

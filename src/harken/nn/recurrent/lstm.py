@@ -37,7 +37,7 @@ LSTMState = tuple[Tensor, Tensor]  # h and c, each (B, H)
 
 
 class LSTMWeights(NamedTuple):
-    """Of one step; what a variant lacks is None."""
+    """The weights of one step; those that a variant lacks are None."""
 
     W: Tensor  # (4H, I), rows of i, f, g, o; coupled: (3H, I), rows of f, g, o
     U: Tensor  # (4H, R)

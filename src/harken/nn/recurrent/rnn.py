@@ -26,7 +26,7 @@ NONLINEARITIES = {"tanh": torch.tanh, "relu": torch.relu, "sigmoid": torch.sigmo
 
 
 class RNNWeights(NamedTuple):
-    """Of one step."""
+    """The weights of one step."""
 
     W: Tensor  # (H, I)
     U: Tensor  # (H, H)

@@ -255,7 +255,7 @@ class Stack(nn.Module):
         return x.new_zeros(0, x.shape[1], self.directions * cell.output_size), states
 
     def extra_repr(self) -> str:
-        """As torch prints its layers, then the options that torch lacks."""
+        """The options as torch prints them, then those that torch lacks."""
         cell, options = self.cells_of(0)[0], self.options
         of_cell = cell.option_values()
         values = {

@@ -30,7 +30,7 @@ from harken.nn.recurrent.regularization import Noise
 
 @dataclass(frozen=True)
 class Recurrence:
-    """What is needed to run the steps of a direction again: dh_t/dh_{t-1} is computed from it."""
+    """The inputs and states to run the steps of a direction again, from which dh_t/dh_{t-1} is computed."""
 
     cell: Cell
     inputs: Sequence[Tensor]  # for each step W x + b (rows that run, gates x H), held fixed

@@ -47,7 +47,7 @@ SHARPNESS = 2.0  # β at first: a deviation of half a character
 
 
 class Look(NamedTuple):
-    """What one step sees."""
+    """The view of one step."""
 
     seen: Tensor  # w (B, E)
     position: Tensor  # κ (B, K)
@@ -84,7 +84,7 @@ class GaussianWindow(nn.Module):
 
 
 class Windowed(NamedTuple):
-    """What a whole sequence made."""
+    """The results of a whole sequence."""
 
     hidden: Tensor  # h (B, T, H)
     seen: Tensor  # w (B, T, E)

@@ -187,7 +187,7 @@ class Pass:
         return tasks
 
     def weight_tasks(self, needed: set[str]) -> list[Task]:
-        """Those of the recurrent weights."""
+        """The tasks for the recurrent weights."""
         if "weight_hh" not in needed:
             return []
         return [lambda: self.gradients.update(weight_hh=self.grad_products.t() @ self.seen)]

@@ -58,7 +58,7 @@ def gru_after_backward(
     start: int,
     rows: int,
 ) -> None:
-    """What `gru_after_forward` did, backwards."""
+    """The gradient of `gru_after_forward`."""
     width = before.shape[1]
     inner = np.empty(width, gates.dtype)
     for row in range(rows):
@@ -133,7 +133,7 @@ def gru_before_candidate_backward(
     start: int,
     rows: int,
 ) -> None:
-    """What `gru_before_candidate` did, backwards."""
+    """The gradient of `gru_before_candidate`."""
     width = before.shape[1]
     for row in range(rows):
         at = start + row
@@ -159,7 +159,7 @@ def gru_before_gates_backward(
     start: int,
     rows: int,
 ) -> None:
-    """What `gru_before_gates` did, backwards."""
+    """The gradient of `gru_before_gates`."""
     width = seen.shape[1]
     for row in range(rows):
         at = start + row

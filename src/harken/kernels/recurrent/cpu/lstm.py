@@ -95,7 +95,7 @@ def lstm_backward(
     coupled: bool,
     half: int,
 ) -> None:
-    """What `lstm_forward` did, backwards: TO_HIDDEN comes before TO_CELL."""
+    """The gradient of `lstm_forward`: TO_HIDDEN comes before TO_CELL."""
     width = before.shape[1]
     early = width if coupled else 2 * width
     top = early + width

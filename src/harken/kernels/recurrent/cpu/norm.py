@@ -84,7 +84,7 @@ def norm_backward(
     start: int,
     rows: int,
 ) -> None:
-    """What `norm_forward` did, backwards."""
+    """The gradient of `norm_forward`."""
     gates = scale.shape[1]
     width = gradient.shape[1] // gates
     for row in range(rows):
@@ -119,7 +119,7 @@ class StepNorm:
         norm_forward(values.numpy(), self.gain, self.shift, result.numpy(), *norms, start, rows, epsilon)
 
     def backward(self, gradient: Tensor, span: Span) -> None:
-        """In place: of the result, then of the values."""
+        """Change `gradient` in place from that of the result to that of the values."""
         lane = span.lanes.start
         if lane not in self.sums:
             self.sums[lane] = gradient.new_zeros(len(self.gain)), gradient.new_zeros(len(self.shift))
@@ -128,7 +128,7 @@ class StepNorm:
         norm_backward(gradient.numpy(), *norms, gain.numpy(), shift.numpy(), span.start, span.rows)
 
     def gradients(self) -> tuple[Tensor, Tensor]:
-        """Of gain and shift; the threads' shares are added in the order of their lanes."""
+        """The gradients of gain and shift; the threads' shares are added in the order of their lanes."""
         shares = [self.sums[lane] for lane in sorted(self.sums)]
         gain, shift = zip(*shares, strict=True)
         return torch.stack(gain).sum(0), torch.stack(shift).sum(0)

@@ -51,7 +51,7 @@ def held_columns(weight, first_unit, H: tl.constexpr, FIRST: tl.constexpr, LAST:
 def kept_of(
     step, here, sources, B, H: tl.constexpr, OPTIONS: tl.constexpr, NORM: tl.constexpr
 ):  # sources: gates, states before, d_y, what was normalised, its scales
-    """What was kept of a step, and the gradient from above: (four gates, the C or h it began with, d_y), its norms."""
+    """Load what was saved of a step, and d_y: (four gates, the C or h that it began with, d_y), its norms."""
     row, length, direction, unit, inside, _ = here
     saved, previous, d_y, normals, scales = sources
     offset, start = offsets(step, row, length, direction, B, H, unit, OPTIONS[3], OPTIONS[7])

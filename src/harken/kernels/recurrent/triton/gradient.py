@@ -70,7 +70,7 @@ def launch_backward(
 def _outputs(
     d_y: Tensor, extra: Tensor | None, gain: Tensor | None, saved: Tensor, kind: str
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """What the operator returns, before a launch fills it."""
+    """The results of the operator, before a launch fills them."""
     time, rows, directions, units = d_y.shape
     each, none = (time, rows, directions, GATES[kind], units), (0,)
     # the gradient of U h, where it is not that of W x + b

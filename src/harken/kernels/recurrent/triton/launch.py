@@ -1,4 +1,4 @@
-"""What both launches of a recurrent layer need: a plan, buffers to exchange data in, and the launch itself."""
+"""The common part of both launches of a recurrent layer: a plan, buffers to exchange data in, and the launch itself."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def normalised(
     values, inside, exchange, at, block, running, limit,
     H: tl.constexpr, R: tl.constexpr, NORM: tl.constexpr, PLAN: tl.constexpr,
 ):  # fmt: skip
-    """Of this program's units, n (BB, BH, R) and 1 / sqrt(var + epsilon), (BB, R).
+    """The n (BB, BH, R) of this program's units, and 1 / sqrt(var + epsilon), (BB, R).
 
     Args:
         values: R tiles (BB, BH), or four.
@@ -198,7 +198,7 @@ def keep_norm(
     normals, scales, at, unit, now, running, block, normal, scale,
     H: tl.constexpr, FIRST: tl.constexpr, COUNT: tl.constexpr, NORMS: tl.constexpr,
 ):  # fmt: skip
-    """For backward: n into (T, B, D, NORMS, H), 1 / sqrt(var + epsilon) into (T, B, D, NORMS), gate FIRST on."""
+    """Store n in (T, B, D, NORMS, H) and 1 / sqrt(var + epsilon) in (T, B, D, NORMS), from gate FIRST on."""
     gate = tl.arange(0, normal.shape[2])
     pointer = ((at * NORMS + FIRST) * H)[:, None, None] + unit[None, :, None] + (gate * H)[None, None, :]
     tl.store(
@@ -211,7 +211,7 @@ def keep_norm(
 
 @triton.jit
 def kept_norm(normals, scales, at, unit, now, running, H: tl.constexpr, NORM: tl.constexpr):
-    """What `keep_norm` wrote: n and scale of the gates (BB, BH, R), (BB, R); of the inner norm (BB, BH), (BB,)."""
+    """Load what `keep_norm` stored: n, scale of the gates (BB, BH, R), (BB, R); of the inner norm (BB, BH), (BB,)."""
     GATES: tl.constexpr = NORM[2]
     NORMS: tl.constexpr = NORM[3]
     R: tl.constexpr = NORM[4]

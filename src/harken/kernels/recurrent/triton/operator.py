@@ -86,7 +86,7 @@ def launch_forward(
 def _outputs(
     from_input: Tensor, gain: Tensor | None, keep: Tensor | None, kind: str, save: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """What the operator returns, before a launch fills it."""
+    """The results of the operator, before a launch fills them."""
     time, rows, directions, gates, units = from_input.shape
     shape = (time, rows, directions, units)
     y = sentinel_filled(from_input, *shape)
@@ -129,7 +129,7 @@ def gradients_of(
     d_hidden_last: Tensor | None,
     d_cell_last: Tensor | None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
-    """Of W x + b, U, the first h and C, the peepholes or a GRU's inner bias, the gains; None for those not needed.
+    """The gradients of W x + b, U, first h and C, peepholes or a GRU's inner bias, gains; None where not needed.
 
     Args:
         ctx: knows `kind`, `zone` and `reverse`.

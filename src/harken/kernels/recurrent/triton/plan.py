@@ -32,7 +32,7 @@ DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
 class Chip(NamedTuple):
-    """What a plan has to fit into."""
+    """The resources of a GPU that a plan has to fit into."""
 
     processors: int
     shared: int  # bytes of shared memory that one program can have
@@ -40,7 +40,7 @@ class Chip(NamedTuple):
 
 @cache
 def chip_of(device: int) -> Chip | None:
-    """What a plan may use of a GPU; None where the kernels were not measured (all but Hopper)."""
+    """The resources of a GPU; None where the kernels were not measured (all but Hopper)."""
     device_properties: Any = torch.cuda.get_device_properties(device)
     if device_properties.major != 9:
         return None
@@ -82,7 +82,7 @@ class Plan:
         return -(-rows // self.rows) * -(-hidden // self.units) * directions
 
     def tiles(self, precision: str) -> tuple[int | str, ...]:
-        """What the kernels take."""
+        """The kernels' PLAN."""
         tiles = (self.units, self.rows, self.parts, self.columns, self.chunks, self.group)
         return *tiles, precision, self.in_registers
 
@@ -101,13 +101,13 @@ def gate_rows(kind: str) -> int:
 
 
 def weight_bytes(plan: Plan, kind: str, backward: bool, width: int) -> int:
-    """What a program holds of U."""
+    """The bytes of U that a program holds."""
     per_unit = GATES[kind] if backward else gate_rows(kind) + (kind == "gru_before")
     return per_unit * plan.units * plan.parts * plan.columns * plan.chunks * width
 
 
 def shared_bytes(plan: Plan, kind: str, backward: bool, width: int) -> int:
-    """What a program keeps in shared memory: its weights, and beside them data of a step or sums of its warps."""
+    """The bytes of shared memory of a program: its weights, and data of a step or sums of its warps."""
     data = plan.group * plan.parts * plan.columns * plan.rows * width
     sums = plan.parts * plan.units * (1 if backward else gate_rows(kind)) * plan.rows * 4
     return weight_bytes(plan, kind, backward, width) + max(data, sums) + 2048

@@ -183,7 +183,7 @@ def tiles_of(source, offset, running, H: tl.constexpr, PLAN: tl.constexpr):
 
 @triton.jit
 def wait_tiles(source, offset, running, limit, H: tl.constexpr, PLAN: tl.constexpr):
-    """They, once every element is there, and the limit for the next wait; several products can be made of them."""
+    """The same once every element is there, and the limit for the next wait; they serve several products."""
     CHUNKS: tl.constexpr = PLAN[4]
     tiles = tiles_of(source, offset, running, H, PLAN)
     waiting = has_sentinel(tiles, CHUNKS)

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs
-"""What a step of both kernels does with the tiles (BB, BH) of a program: where they lie, and the pointwise equations.
+"""The steps of both kernels on the tiles (BB, BH) of a program: where they lie, and the pointwise equations.
 
 KIND names the cell: "rnn_tanh", "rnn_relu", "rnn_sigmoid", "lstm", "coupled", "gru" (reset after), "gru_before". The
 equations are computed in float32. Shapes are those of `forward.py`.
@@ -134,7 +134,7 @@ def rnn_backward(gradient, hidden, KIND: tl.constexpr):
 def lstm_forward(
     input_gate, forget, candidate, output_gate, cell, peep_input, peep_forget, peep_output, KIND: tl.constexpr
 ):
-    """What goes into the gates (coupled: `write` is not looked at), the old C -> the gates, C, h."""
+    """Pre-activations of the gates (coupled: `input_gate` is not read), the old C -> the gates, C, h."""
     forget = sigmoid(forget + peep_forget * cell)
     if KIND == "coupled":
         input_gate = 1.0 - forget
