@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from harken.errors import UserError
-from harken.studio.library import Library, run_folders
+from harken.run_folders.reading import folders_of_runs
+from harken.studio.library import Library
 
 
 def test_finds_every_run_below_the_root(runs: Path, library: Any) -> None:
@@ -22,7 +23,7 @@ def test_a_run_inside_a_run_is_no_run_of_its_own(tmp_path: Path) -> None:
     for name in ("a", "a/checkpoints", "deep/b", ".hidden"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "recipe.toml").write_text('task = "translate"\n')
-    assert [path.relative_to(tmp_path).as_posix() for path in run_folders(tmp_path)] == ["a", "deep/b"]
+    assert [path.relative_to(tmp_path).as_posix() for path in folders_of_runs(tmp_path)] == ["a", "deep/b"]
 
 
 def test_a_root_that_is_a_run_is_named_after_its_folder(runs: Path) -> None:

@@ -187,7 +187,7 @@ def find_runs(folder: Path) -> list[Run]:
     if not folder.is_dir():
         problem = "is a file" if folder.exists() else "does not exist"
         raise UserError(f"{folder} {problem}; give a folder with runs")
-    return sorted((read_run(place) for place in _places(folder, DEPTH)), key=lambda run: -run.changed)
+    return sorted((read_run(path) for path in folders_of_runs(folder)), key=lambda run: -run.changed)
 
 
 def is_run(folder: Path) -> bool:
@@ -252,7 +252,8 @@ def _state(folder: Path) -> str:
     return "stopped" if any((folder / name).is_file() for name in CHECKPOINTS) else "started"
 
 
-def _places(folder: Path, depth: int) -> Iterator[Path]:
+def folders_of_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
+    """Run folders, at most `depth` levels down, by name; a run inside a run is not one of them."""
     if is_run(folder):
         yield folder
         return
@@ -262,7 +263,7 @@ def _places(folder: Path, depth: int) -> Iterator[Path]:
         return
     for path in inside if depth else ():
         if not path.is_symlink() or is_run(path):
-            yield from _places(path, depth - 1)
+            yield from folders_of_runs(path, depth - 1)
 
 
 def _read_recipe(path: Path) -> dict[str, Any]:

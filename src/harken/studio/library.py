@@ -7,18 +7,19 @@ opened model has a lock. The studio therefore holds models of its own and never 
 from __future__ import annotations
 
 import threading
-import tomllib
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from harken.errors import UserError
-from harken.training.folder import MODEL, RECIPE
+from harken.run_folders.reading import Run, folders_of_runs, is_running, read_run
+from harken.training.folder import CARD, MODEL, RECIPE
+from harken.training.log import METRICS
 
-DEPTH = 4  # folders below the root that are searched for runs
 LOADED = 6  # models kept in memory; the one that was not used for longest is dropped
 
 
@@ -57,7 +58,7 @@ class Library:
         """Every run, by its name: what was given, then what lies below the root."""
         folders = dict(self.given)
         if self.root is not None:
-            for folder in run_folders(self.root):
+            for folder in folders_of_runs(self.root):
                 name = folder.relative_to(self.root).as_posix() if folder != self.root else folder.resolve().name
                 folders.setdefault(name, folder)
         return folders
@@ -78,7 +79,7 @@ class Library:
         models = []
         for name, folder in self.folders().items():
             if (folder / MODEL).is_file():
-                recipe = read_toml(folder / RECIPE)
+                recipe = cached_run(folder).recipe
                 model = recipe.get("model", {})
                 models.append(
                     {
@@ -131,25 +132,30 @@ class Library:
             yield opened
 
 
-def run_folders(root: Path, depth: int = DEPTH) -> list[Path]:
-    """Folders with a recipe, at most `depth` levels down, by name; a run inside a run is not one of them."""
-    if (root / RECIPE).is_file():
-        return [root]
-    if depth == 0 or not root.is_dir():
-        return []
+def cached_run(folder: Path) -> Run:
+    """A run folder, read again where a file of it has changed: the page asks every few seconds.
+
+    Its state is finished, running or stopped.
+    """
     try:
-        below = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+        run = _read(folder, *(_stamp(folder / name) for name in (RECIPE, METRICS, CARD)))
+    except UserError:  # it was removed since it was listed
+        run = Run(folder, "stopped")
+    state = "running" if is_running(folder) else "finished" if (folder / CARD).is_file() else "stopped"
+    return replace(run, state=state)
+
+
+@lru_cache(maxsize=64)
+def _read(folder: Path, *stamps: tuple[int, int]) -> Run:
+    return read_run(folder)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat()
     except OSError:
-        return []
-    return [run for path in below for run in run_folders(path, depth - 1)]
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """A recipe as tables; empty where it cannot be read, as while it is being written."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+        return 0, 0
+    return status.st_mtime_ns, status.st_size
 
 
 def parts_of(model: Mapping[str, Any]) -> set[str]:

@@ -16,12 +16,9 @@ FILE = {"type": "string", "format": "binary"}
 JSON_OR_FORM = ("application/json", "application/x-www-form-urlencoded")
 
 
-def request_body(
-    required: tuple[str, ...], kinds: tuple[str, ...] = JSON_OR_FORM, **fields: dict[str, Any]
-) -> dict[str, Any]:
+def request_body(required: tuple[str, ...], **fields: dict[str, Any]) -> dict[str, Any]:
     """The OpenAPI description of a body that `parameters_of` reads; one with a file is a multipart form."""
-    if FILE in fields.values():
-        kinds = ("multipart/form-data",)
+    kinds = ("multipart/form-data",) if FILE in fields.values() else JSON_OR_FORM
     schema = {"type": "object", "required": list(required), "properties": fields}
     return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
 
