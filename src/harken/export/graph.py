@@ -135,7 +135,7 @@ class Graph:
 
     def range(self, start: str, end: str) -> str:
         """start, start + 1 ... up to `end`; both (1,)."""
-        first, last = (self.add("Squeeze", one, self.ints(0)) for one in (start, end))
+        first, last = (self.add("Squeeze", bound, self.ints(0)) for bound in (start, end))
         return self.add("Range", first, last, self.constant(1, torch.int64))
 
     def inside(self, lengths: str, size: str) -> str:
@@ -159,7 +159,7 @@ class Graph:
         graph = helper.make_graph(self._nodes, "harken", self._inputs, self._outputs, constants)
         opset = helper.make_opsetid("", OPSET)
         model = helper.make_model(graph, opset_imports=[opset], ir_version=FORMAT, producer_name="harken")
-        apart = sum(len(one.raw_data) for one in constants) > LARGEST
+        apart = sum(len(constant.raw_data) for constant in constants) > LARGEST
         options = {"save_as_external_data": True, "location": f"{path.name}.data"} if apart else {}
         self.onnx.save(model, str(path), **options)
         self.onnx.checker.check_model(str(path), full_check=True)

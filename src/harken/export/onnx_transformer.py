@@ -270,4 +270,4 @@ def split_heads(graph: Graph, values: str, heads: int) -> str:
 
 def stack_layers(graph: Graph, values: list[str]) -> str:
     """One tensor for each layer -> one with the layers first."""
-    return graph.add("Concat", *(graph.add("Unsqueeze", one, graph.ints(0)) for one in values), axis=0)
+    return graph.add("Concat", *(graph.add("Unsqueeze", value, graph.ints(0)) for value in values), axis=0)

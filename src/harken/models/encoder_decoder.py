@@ -228,7 +228,7 @@ class EncoderDecoder(TranslationModel):
         from harken.models.transformer.description import describe_transformer
 
         if device is not None and any(
-            one.device.type != device or one.dtype != torch.float32 for one in self.parameters()
+            weight.device.type != device or weight.dtype != torch.float32 for weight in self.parameters()
         ):
             return None
         for describe in (describe_transformer, describe_recurrent):

@@ -80,7 +80,7 @@ def test_padding_of_a_caption_changes_nothing() -> None:
 
 
 def test_focus_is_the_entropy_of_the_maps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harken.models.captioning.model.LEAST_WEIGHT", 0.0)
+    monkeypatch.setattr("harken.models.captioning.model.MIN_WEIGHT", 0.0)
     _, model = build(ENCODERS[0], DECODERS[0], focus=0.5)
     images, target = 255 * torch.rand(8, 3, 16, 16), torch.randint(4, 20, (8, 5))
     target[0, 3:] = 0
@@ -94,7 +94,7 @@ def test_focus_is_the_entropy_of_the_maps(monkeypatch: pytest.MonkeyPatch) -> No
     terms = (target != 0).sum()
     wanted = plain + 0.5 * torch.exp(-5 * plain / terms) * terms * entropy
     torch.testing.assert_close(model.loss_of_captions(images, torch.arange(8), target, target), wanted)
-    monkeypatch.setattr("harken.models.captioning.model.LEAST_WEIGHT", 2.0)
+    monkeypatch.setattr("harken.models.captioning.model.MIN_WEIGHT", 2.0)
     torch.testing.assert_close(model.loss_of_captions(images, torch.arange(8), target, target), plain)
 
 

@@ -45,7 +45,7 @@ def contrast(images: Tensor) -> Tensor:
     return (images - images.mean((2, 3), keepdim=True)) / SPREAD
 
 
-class Places(nn.Module):
+class GridPositions(nn.Module):
     """A learned vector for every row and every column of a grid: absolute positions of its regions."""
 
     def __init__(self, rows: int, columns: int, width: int) -> None:
@@ -99,7 +99,7 @@ class RegionEncoder(ImageEncoder):
         self.mix = nn.Linear(channels[-1], width)
         self.project = nn.Linear(width, width)
         nn.init.normal_(self.project.weight, std=PROJECTION_GAIN * width**-0.5)
-        self.places = Places(side, side, width)
+        self.places = GridPositions(side, side, width)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, embedded: Tensor, lengths: Tensor | None = None, distances: Tensor | None = None) -> Memory:
@@ -122,7 +122,7 @@ class PatchEncoder(ImageEncoder):
         side, width, self.patch = config.side(size), config.width, config.patch
         self.grid, self.width, self.embedding = (side, side), width, 3
         self.project = nn.Linear(3 * self.patch**2, width)
-        self.places = Places(side, side, width)
+        self.places = GridPositions(side, side, width)
         keys = ("layers", "width", "heads", "feedforward", "dropout")
         blocks = TransformerEncoderConfig(positions="none", **{key: getattr(config, key) for key in keys})
         self.blocks = build_encoder(blocks)

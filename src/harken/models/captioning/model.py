@@ -35,7 +35,7 @@ from harken.models.encoder_decoder import EncoderDecoder
 
 SAMPLE = 8  # the entropy is measured on one in so many captions
 DECAY = 5.0  # how fast the weight of the focus falls with the loss
-LEAST_WEIGHT = 0.03  # below this share of the weight the entropy is not measured
+MIN_WEIGHT = 0.03  # below this share of the weight the entropy is not measured
 TINY = 1e-9
 
 
@@ -65,7 +65,7 @@ class CaptionModel(EncoderDecoder):
             return loss
         num_tokens = (labels != PAD).sum()
         known = torch.exp(-DECAY * loss.detach() / num_tokens)
-        if float(known) < LEAST_WEIGHT:
+        if float(known) < MIN_WEIGHT:
             return loss
         some = slice(0, -(-len(target) // SAMPLE))
         entropy = self.entropy(embedded[some], memory.map(lambda values: values[some]), labels[some] != PAD)

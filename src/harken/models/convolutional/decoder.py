@@ -89,9 +89,9 @@ class ConvolutionalDecoder(Decoder):
         """The state before the first token; it does not grow with the target."""
         like, cache = memory.values, []
         for block in self.blocks:
-            one = block.convolution
-            assert isinstance(one, Convolution)
-            cache.append(like.new_zeros(len(like) * beam, one.reach, one.product.in_features // one.kernel))
+            layer = block.convolution
+            assert isinstance(layer, Convolution)
+            cache.append(like.new_zeros(len(like) * beam, layer.reach, layer.product.in_features // layer.kernel))
         return ConvolutionalState(keys_values(memory.values, memory.embedded), memory.mask, cache, beam)
 
     def step(self, embedded: Tensor, state: Any) -> Tensor:

@@ -246,7 +246,7 @@ class Attention(nn.Module):
             given = () if coverage is None else (coverage.unflatten(0, (-1, beam)),)
             if _has_beams(self.score):
                 return self.score.beams(query, keys, *given)  # type: ignore[operator]
-            each = (self.score(query[:, one], keys, *(part[:, one] for part in given)) for one in range(beam))
+            each = (self.score(query[:, row], keys, *(part[:, row] for part in given)) for row in range(beam))
             return torch.stack(list(each), 1)
 
         visible = None if mask is None else mask[:, None]

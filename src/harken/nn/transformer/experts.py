@@ -172,8 +172,8 @@ def _exact_linear(values: Tensor, weight: Tensor) -> Tensor:
 
 def _weights(experts: int, outputs: int, inputs: int) -> nn.Parameter:
     weight = torch.empty(experts, outputs, inputs)
-    for one in weight:
-        nn.init.xavier_uniform_(one)
+    for matrix in weight:
+        nn.init.xavier_uniform_(matrix)
     return nn.Parameter(weight)
 
 
