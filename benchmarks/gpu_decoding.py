@@ -90,8 +90,7 @@ def recurrent_rows(rounds: int, record: Record) -> None:
     from harken.models.build import build_model
     from harken.models.config import RecurrentConfig
     from harken.search.config import SearchOptions
-    from harken.search.dispatch import DecodingCall, choose, decode
-    from harken.search.reference import run_reference
+    from harken.search.dispatch import DecodingCall, choose, decode, run_reference
 
     torch.manual_seed(0)
     for dtype in (torch.float32, torch.bfloat16):

@@ -15,9 +15,8 @@ from harken.models.build import build_model
 from harken.models.config import RecurrentConfig, TransformerConfig
 from harken.search import graphs
 from harken.search.config import SearchOptions
-from harken.search.dispatch import DecodingCall, choose, decode
+from harken.search.dispatch import DecodingCall, choose, decode, run_reference
 from harken.search.hypotheses import SPECIAL_TOKENS, continuations
-from harken.search.reference import run_reference
 
 pytestmark = [
     pytest.mark.gpu,

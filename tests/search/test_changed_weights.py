@@ -15,10 +15,9 @@ from harken.data.tokenizers.tokens import EOS, PAD
 from harken.kernels.weights import Snapshot, forget, freeze, is_frozen
 from harken.models.build import build_model
 from harken.models.config import RecurrentConfig, TransformerConfig
-from harken.search.compiled import prepare, run_compiled
+from harken.search.compiled import prepare
 from harken.search.config import SearchOptions
-from harken.search.dispatch import COMPILED, DecodingCall
-from harken.search.reference import run_reference
+from harken.search.dispatch import COMPILED, DecodingCall, run_reference
 from harken.search.rules.penalties import Shortlist
 
 VOCABULARY = 60
@@ -129,12 +128,12 @@ def test_compiled_decoders_read_changed_weights(kind: str, change: Callable[[nn.
     for options in ({}, {"shortlist": True}):
         call = make_call(model, **options)
         assert COMPILED.supports(call)
-        run_compiled(call)
+        COMPILED.decode(call)
     change(model)
     for options in ({}, {"shortlist": True}):
         call = make_call(model, **options)
         reference = run_reference(call)
-        compiled = run_compiled(call)
+        compiled = COMPILED.decode(call)
         assert [[one.tokens for one in row] for row in compiled] == [[one.tokens for one in row] for row in reference]
         for row, expected in zip(compiled, reference, strict=True):
             assert row[0].score == pytest.approx(expected[0].score, rel=1e-4, abs=1e-3)
@@ -146,12 +145,12 @@ def test_compiled_decoders_read_changed_weights(kind: str, change: Callable[[nn.
 def test_int8_reads_changed_weights(kind: str, change: Callable[[nn.Module], None], shortlist: bool) -> None:
     model = make_model(kind)
     call = make_call(model, shortlist, precision="int8")
-    before = outputs(run_compiled(call))
+    before = outputs(COMPILED.decode(call))
     change(model)
-    after = outputs(run_compiled(call))
+    after = outputs(COMPILED.decode(call))
     assert after != before
     forget(model)
-    assert outputs(run_compiled(call)) == after
+    assert outputs(COMPILED.decode(call)) == after
 
 
 @pytest.mark.parametrize("change", [by_fused_optimizer, by_data, by_numpy, in_place, by_loading])
@@ -183,15 +182,15 @@ def test_frozen_weights_are_not_read_until_they_are_forgotten(monkeypatch: pytes
     call, reads = make_call(model), []
     read = Snapshot.is_current
     monkeypatch.setattr(Snapshot, "is_current", lambda snapshot: reads.append(1) or read(snapshot))
-    run_compiled(call)
+    COMPILED.decode(call)
     freeze(model)
     assert is_frozen(model)
-    before = outputs(run_compiled(call)), len(reads)
-    assert (outputs(run_compiled(call)), len(reads)) == before
+    before = outputs(COMPILED.decode(call)), len(reads)
+    assert (outputs(COMPILED.decode(call)), len(reads)) == before
     forget(model)
     assert not is_frozen(model)
     by_data(model)
-    assert outputs(run_compiled(call)) == outputs(run_reference(call)) != before[0]
+    assert outputs(COMPILED.decode(call)) == outputs(run_reference(call)) != before[0]
 
 
 def test_a_snapshot_notices_every_bit() -> None:

@@ -14,9 +14,8 @@ from harken.errors import UserError
 from harken.models.build import build_model
 from harken.models.config import RecurrentConfig, TransformerConfig
 from harken.search.config import SearchOptions
-from harken.search.dispatch import DecodingCall
+from harken.search.dispatch import DecodingCall, run_reference
 from harken.search.graphs import ModelSearches, bucket, describe, why_not_graphs, why_not_static
-from harken.search.reference import run_reference
 
 VOCABULARY = 40
 SMALL = {"layers": 2, "width": 32, "heads": 2, "feedforward": 48}

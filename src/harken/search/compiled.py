@@ -1,7 +1,7 @@
 """The compiled backend of `harken.search.dispatch`: greedy and beam search of encoder-decoders on a CPU.
 
 Decoders are Transformers or recurrent, in float32 or int8. The kernels are in `harken.kernels.decoding`; the reference,
-whose tokens they give, is `harken.search.reference`. They support the options of `SUPPORTED` and a shortlist.
+whose tokens they give, is that of `harken.search.dispatch`. They support the options of `SUPPORTED` and a shortlist.
 
 Loading numba and the kernels takes most of a second, compiling them on a machine's first use some twenty; a short text
 is translated faster without. So calls run on the reference until that has taken as long as loading (`LOAD_SECONDS`) or
@@ -35,14 +35,13 @@ from harken.kernels.settings import kernels_enabled
 from harken.kernels.weights import ModelCache, Snapshot, has_hooks, is_frozen
 from harken.search.config import SearchOptions
 from harken.search.hypotheses import SPECIAL_TOKENS, Hypothesis
-from harken.search.reference import run_reference
 from harken.search.rules.penalties import Shortlist
 
 if TYPE_CHECKING:
     from harken.kernels.decoding.recurrent import CompiledRecurrent
     from harken.kernels.decoding.search import SearchResult
     from harken.kernels.decoding.transformer import CompiledTransformer
-    from harken.search.dispatch import DecodingCall
+    from harken.search.dispatch import Decode, DecodingCall
 
 SUPPORTED = {"beam", "length_penalty", "length_rule", "stopping", "patience", "min_length", "precision"} | {
     *("seed", "diversity"),  # without effect in these searches
@@ -197,14 +196,14 @@ def why_not_compiled(call: DecodingCall) -> str | None:
     return None
 
 
-def run_compiled(call: DecodingCall) -> list[list[Hypothesis]]:
+def run_compiled(call: DecodingCall, reference: Decode) -> list[list[Hypothesis]]:
     """Up to `nbest` hypotheses for each source, best first; on the reference while loading the kernels costs more."""
     precision = "int8" if call.options.precision == "auto" else call.options.precision
     kernels = KERNELS[type(_MODELS.of(call.model).described or describe(call.model))]  # type: ignore[index]
     if precision == "float32" and not kernels.is_ready():
         started = time.perf_counter()
         try:
-            return run_reference(call)
+            return reference(call)
         finally:
             kernels.spent += time.perf_counter() - started
     return [hypotheses for part in _decode(call, precision) for hypotheses in _hypotheses(part)]

@@ -2,7 +2,7 @@
 
     graphs       `harken.search.graphs`: Transformers and recurrent decoders on a GPU, plain calls, as CUDA graphs
     compiled     `harken.search.compiled`: Transformers and recurrent decoders on a CPU, most options, float32 or int8
-    reference    `harken.search.reference`: any model with a `step`, every option, any device
+    reference    `harken.search.beam` and `harken.search.greedy`: any model with a `step`, every option, any device
 
 `decode` asks the backends in order, and the reference is the last. A faster backend gives the tokens of the reference
 and its scores up to rounding. It is asked with the sources, not with a state, so that it may encode them, lay out its
@@ -11,19 +11,29 @@ caches and run its own loop. `HARKEN_KERNELS=off` leaves the reference, and refu
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from harken.errors import UserError
 from harken.kernels.settings import kernels_enabled
+from harken.search.beam import beam_search
 from harken.search.compiled import run_compiled, why_not_compiled
 from harken.search.config import SearchOptions
 from harken.search.graphs import run_graphs, why_not_graphs
+from harken.search.greedy import independent_search
 from harken.search.hypotheses import Hypothesis
-from harken.search.reference import run_reference
+from harken.search.ranking import Ranking
+from harken.search.rules.base import ScoreRule
+from harken.search.rules.constraints import Constraints
+from harken.search.rules.penalties import MinimumLength, NoRepeatNgram, RepetitionPenalty, UnknownPenalty
+from harken.search.sampling import Sampling
+
+Decode = Callable[["DecodingCall"], list[list[Hypothesis]]]
 
 
 @dataclass(frozen=True)
@@ -54,27 +64,99 @@ class DecodingCall:
         return not self.rules and self.cancelled is None and self.observe is None and self.options.is_plain
 
 
+def run_reference(call: DecodingCall) -> list[list[Hypothesis]]:
+    """Up to `nbest` hypotheses for each source, best first."""
+    options, given = call.options, () if call.distances is None else (call.distances,)
+    longest = int(torch.as_tensor(call.max_lengths).max())
+    state = call.model.start(call.source, call.lengths, *given, max_length=longest)
+    visible = None
+    if call.lengths is not None and options.coverage_penalty:
+        visible = torch.arange(call.source.shape[1], device=call.lengths.device) < call.lengths[:, None]
+    rules = [*rules_of(options), *call.rules]
+    shared: dict[str, Any] = {
+        "max_lengths": call.max_lengths,
+        "ranking": ranking_of(options),
+        "rules": rules,
+        "visible": visible,
+        "should_stop": stopper(options.time_limit, call.cancelled),
+        "observe": call.observe,
+        "device": call.source.device,
+    }
+    if options.sample:
+        if any(isinstance(rule, Constraints) for rule in rules):
+            raise UserError("phrases that an output must contain need beam search; leave search.sample out")
+        kind = options.temperature, options.top_k, options.top_p, options.min_p, options.seed
+        sampling = Sampling(*kind, call.row_numbers)
+        return independent_search(call.model, state, call.rows, sampling=sampling, samples=call.nbest, **shared)
+    constrained = any(isinstance(rule, Constraints) for rule in rules)
+    if options.beam == 1 and call.nbest == 1 and not constrained and not call.keep_beam:
+        return independent_search(call.model, state, call.rows, **shared)
+    return beam_search(
+        call.model,
+        state,
+        call.rows,
+        beam=options.beam,
+        nbest=call.nbest,
+        stopping=options.stopping,
+        patience=options.patience,
+        groups=options.diversity_groups,
+        diversity=options.diversity,
+        **shared,
+    )
+
+
+def rules_of(options: SearchOptions) -> list[ScoreRule]:
+    """The score rules that options ask for, in the order in which they act."""
+    rules: list[ScoreRule] = []
+    if options.repetition_penalty != 1:
+        rules.append(RepetitionPenalty(options.repetition_penalty))
+    if options.unknown_penalty:
+        rules.append(UnknownPenalty(options.unknown_penalty))
+    if options.no_repeat_ngram:
+        rules.append(NoRepeatNgram(options.no_repeat_ngram))
+    if options.min_length:
+        rules.append(MinimumLength(options.min_length))
+    return rules
+
+
+def ranking_of(options: SearchOptions) -> Ranking:
+    """The final score that options ask for."""
+    return Ranking(options.length_penalty, options.length_rule, options.word_reward, options.coverage_penalty)
+
+
+def stopper(seconds: float | None, cancelled: Callable[[], bool] | None) -> Callable[[], bool] | None:
+    """Whether to end the search now, because its time is over or it was cancelled; None: it always goes on."""
+    if seconds is None:
+        return cancelled
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() >= end or (cancelled is not None and cancelled())
+
+
 @dataclass(frozen=True)
 class SearchBackend:
     """One implementation of decoding.
 
     `why_not(call)` is the reason for which it cannot run a call, or None where it can, and is the fastest of those that
-    follow; `run(call)` decodes it.
+    follow; `run(call, reference)` decodes it, or leaves it to the reference.
     """
 
     name: str
     why_not: Callable[[DecodingCall], str | None]
-    run: Callable[[DecodingCall], list[list[Hypothesis]]]
+    run: Callable[[DecodingCall, Decode], list[list[Hypothesis]]]
     is_kernel: bool = True  # switched off by HARKEN_KERNELS=off
 
     def supports(self, call: DecodingCall) -> bool:
         """Whether it can run a call now."""
         return (not self.is_kernel or kernels_enabled()) and self.why_not(call) is None
 
+    def decode(self, call: DecodingCall) -> list[list[Hypothesis]]:
+        """Up to `nbest` hypotheses for each source, best first."""
+        return self.run(call, run_reference)
+
 
 GRAPHS = SearchBackend("graphs", why_not_graphs, run_graphs)
 COMPILED = SearchBackend("compiled", why_not_compiled, run_compiled)
-REFERENCE = SearchBackend("reference", lambda call: None, run_reference, is_kernel=False)
+REFERENCE = SearchBackend("reference", lambda call: None, lambda call, reference: reference(call), is_kernel=False)
 BACKENDS = (GRAPHS, COMPILED, REFERENCE)
 
 
@@ -97,4 +179,4 @@ def choose(call: DecodingCall) -> SearchBackend:
 
 def decode(call: DecodingCall) -> list[list[Hypothesis]]:
     """Up to `nbest` hypotheses for each source, best first."""
-    return choose(call).run(call) if call.rows else []
+    return choose(call).decode(call) if call.rows else []

@@ -38,10 +38,9 @@ from harken.kernels.weights import ModelCache, Snapshot, has_hooks, is_frozen
 from harken.search.contract import limits
 from harken.search.device_search import DeviceSearch, Selection
 from harken.search.hypotheses import Hypothesis
-from harken.search.reference import run_reference
 
 if TYPE_CHECKING:
-    from harken.search.dispatch import DecodingCall
+    from harken.search.dispatch import Decode, DecodingCall
 
 SEARCHES, SHARE = 16, 0.25
 STEPS = 4  # of one captured graph, and between two looks at whether all rows are done; even (`RecurrentStep.half`)
@@ -346,12 +345,12 @@ def release_searches(model: nn.Module) -> None:
 
 
 @torch.inference_mode()
-def run_graphs(call: DecodingCall) -> list[list[Hypothesis]]:
-    """Up to `nbest` hypotheses for each source, best first."""
+def run_graphs(call: DecodingCall, reference: Decode) -> list[list[Hypothesis]]:
+    """Up to `nbest` hypotheses for each source, best first; on the reference where nothing could be captured."""
     searches = _SEARCHES.of(call.model)
     with searches.lock, torch.cuda.device(call.source.device), suppress(torch.OutOfMemoryError):
         network = searches.network(call.model, call.options.precision)
         search = searches.find(call.model, network, call)
         if search is not None:
             return search.run(network, call)
-    return run_reference(call)
+    return reference(call)

@@ -16,10 +16,9 @@ from harken.kernels.decoding.cuda.step import TransformerStep
 from harken.models.build import build_model
 from harken.models.config import RecurrentConfig, TransformerConfig
 from harken.search.config import SearchOptions
-from harken.search.dispatch import DecodingCall
+from harken.search.dispatch import DecodingCall, run_reference
 from harken.search.graphs import GraphSearch, PlainStep, describe, shape_of
 from harken.search.hypotheses import SPECIAL_TOKENS, continuations
-from harken.search.reference import run_reference
 
 VOCABULARY, SOURCES, WORDS, LENGTH = 40, 2, 5, 4
 TRANSFORMER = TransformerConfig(layers=1, width=32, heads=2, feedforward=32, dropout=0.0)

@@ -13,10 +13,9 @@ from harken.kernels.decoding.description import Transformer
 from harken.models.build import build_model
 from harken.models.config import TransformerConfig
 from harken.search import compiled
-from harken.search.compiled import KERNELS, run_compiled
+from harken.search.compiled import KERNELS
 from harken.search.config import SearchOptions
-from harken.search.dispatch import COMPILED, DecodingCall, choose
-from harken.search.reference import run_reference
+from harken.search.dispatch import COMPILED, DecodingCall, choose, run_reference
 from harken.search.rules.penalties import Shortlist
 
 SIZE = 60
@@ -81,7 +80,7 @@ def test_equals_the_reference(variant):
         limits = lengths * 2 + 3
         call = DecodingCall(model, ids, lengths, limits, SearchOptions(beam=beam), nbest)
         assert choose(call).name == "compiled"
-        found = run_compiled(call)
+        found = COMPILED.decode(call)
         assert_equal(found, run_reference(call))
         assert variant == "tied output" or any(one.finished for best in found for one in best)
 
@@ -94,7 +93,7 @@ def test_ranking_and_stopping_equal_the_reference(penalty, stopping):
         ids, lengths = sources(seed=seed)
         options = SearchOptions(beam=beam, length_penalty=penalty, stopping=stopping)
         call = DecodingCall(model, ids, lengths, lengths + 6, options, nbest=beam - 1)
-        assert_equal(run_compiled(call), run_reference(call))
+        assert_equal(COMPILED.decode(call), run_reference(call))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +111,7 @@ def test_further_options_equal_the_reference(options):
     options = SearchOptions(**({"beam": 4} | options))
     call = DecodingCall(model, ids, lengths, lengths + 6, options, nbest=min(2, options.beam))
     assert choose(call).name == "compiled"
-    assert_equal(run_compiled(call), run_reference(call))
+    assert_equal(COMPILED.decode(call), run_reference(call))
 
 
 @pytest.mark.parametrize(
@@ -125,19 +124,19 @@ def test_other_options_are_left_to_the_reference(options):
 
 def test_a_batch_equals_its_sources_one_by_one():
     model, (ids, lengths) = model_of(), sources()
-    whole = run_compiled(DecodingCall(model, ids, lengths, 14, SearchOptions(beam=3), 2))
+    whole = COMPILED.decode(DecodingCall(model, ids, lengths, 14, SearchOptions(beam=3), 2))
     for row, length in enumerate(lengths.tolist()):
         alone = DecodingCall(model, ids[row : row + 1, :length], None, 14, SearchOptions(beam=3), 2)
-        assert_equal(run_compiled(alone), [whole[row]], atol=1e-5)
+        assert_equal(COMPILED.decode(alone), [whole[row]], atol=1e-5)
 
 
 def test_threads_do_not_change_the_result():
     model, (ids, lengths) = model_of(), sources()
     call = DecodingCall(model, ids, lengths, 14, SearchOptions(beam=3), 2)
-    threads, one = torch.get_num_threads(), run_compiled(call)
+    threads, one = torch.get_num_threads(), COMPILED.decode(call)
     torch.set_num_threads(2)
     try:
-        assert_equal(run_compiled(call), one, atol=1e-6)
+        assert_equal(COMPILED.decode(call), one, atol=1e-6)
     finally:
         torch.set_num_threads(threads)
 
@@ -145,9 +144,9 @@ def test_threads_do_not_change_the_result():
 def test_a_large_batch_is_decoded_in_parts(monkeypatch):
     model, (ids, lengths) = model_of(), sources()
     call = DecodingCall(model, ids, lengths, 14, SearchOptions(beam=3), 2)
-    whole = run_compiled(call)
+    whole = COMPILED.decode(call)
     monkeypatch.setattr(compiled, "MAX_CACHE", 2 * 64 * 2 * 3 * 14 * 4)  # four sources
-    assert_equal(run_compiled(call), whole, atol=1e-6)
+    assert_equal(COMPILED.decode(call), whole, atol=1e-6)
 
 
 def test_an_interrupt_ends_the_compiled_loop(monkeypatch):
@@ -156,7 +155,7 @@ def test_an_interrupt_ends_the_compiled_loop(monkeypatch):
     monkeypatch.setattr(threading.Thread, "join", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
     started = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
-        run_compiled(DecodingCall(model, ids, lengths, 20_000, SearchOptions(beam=4, min_length=19_999)))
+        COMPILED.decode(DecodingCall(model, ids, lengths, 20_000, SearchOptions(beam=4, min_length=19_999)))
     assert time.perf_counter() - started < 60  # all of it would take minutes
 
 
@@ -166,16 +165,16 @@ def test_another_encoder_gives_its_memory():
     model, (ids, lengths) = build_model(config, SIZE, SIZE).eval(), sources()
     assert model.describe_for_decoding().encoder is None
     call = DecodingCall(model, ids, lengths, 12, SearchOptions(beam=3), 3)
-    assert_equal(run_compiled(call), run_reference(call))
+    assert_equal(COMPILED.decode(call), run_reference(call))
 
 
 def test_weights_that_change_are_packed_again():
     model, (ids, lengths) = model_of(), sources()
     call = DecodingCall(model, ids, lengths, 12, SearchOptions(beam=1))
-    before = run_compiled(call)
+    before = COMPILED.decode(call)
     with torch.no_grad():
         model.decoder.stack.blocks[0].feedforward.expand.weight.mul_(-3)
-    after = run_compiled(call)
+    after = COMPILED.decode(call)
     assert after != before
     assert_equal(after, run_reference(call))
 
@@ -183,10 +182,10 @@ def test_weights_that_change_are_packed_again():
 def test_a_layer_that_is_replaced_is_noticed():
     model, (ids, lengths) = model_of(), sources()
     call = DecodingCall(model, ids, lengths, 12, SearchOptions(beam=1))
-    before = run_compiled(call)
+    before = COMPILED.decode(call)
     block = model.decoder.stack.blocks[1]
     block.cross.output = torch.nn.Linear(32, 32)
-    after = run_compiled(call)
+    after = COMPILED.decode(call)
     assert after != before
     assert_equal(after, run_reference(call))
     block.feedforward = torch.nn.Identity()
@@ -197,9 +196,9 @@ def test_a_layer_that_is_replaced_is_noticed():
 def test_int8_is_close_to_float32(mixer):
     model, (ids, lengths) = model_of(width=64, feedforward=128, decoder_mixer=mixer), sources(40, 12)
     options = SearchOptions(beam=1)
-    exact = run_compiled(DecodingCall(model, ids, lengths, 15, options))
+    exact = COMPILED.decode(DecodingCall(model, ids, lengths, 15, options))
     call = DecodingCall(model, ids, lengths, 15, options.model_copy(update={"precision": "int8"}))
-    rough = run_compiled(call)
+    rough = COMPILED.decode(call)
     first = [(a[0].token_scores[0], b[0].token_scores[0]) for a, b in zip(exact, rough, strict=True)]
     assert max(abs(a - b) for a, b in first) < 0.2
     assert sum(a[0].tokens[:1] == b[0].tokens[:1] for a, b in zip(exact, rough, strict=True)) >= 36
@@ -212,7 +211,7 @@ def test_a_diverged_model_is_an_error(precision, beam):
     with torch.no_grad():
         model.decoder.stack.blocks[1].feedforward.contract.bias[0] = float("nan")
     with pytest.raises(UserError, match="not finite"):
-        run_compiled(DecodingCall(model, ids, lengths, 5, SearchOptions(beam=beam, precision=precision)))
+        COMPILED.decode(DecodingCall(model, ids, lengths, 5, SearchOptions(beam=beam, precision=precision)))
 
 
 @pytest.mark.parametrize(
@@ -232,7 +231,7 @@ def test_int8_is_demanded_or_taken_where_it_is_supported():
     assert choose(DecodingCall(relative, ids, lengths, 9, SearchOptions(precision="auto"))).name == "reference"
     model = model_of()
     auto, int8 = (
-        run_compiled(DecodingCall(model, ids, lengths, 9, SearchOptions(beam=2, precision=precision)))
+        COMPILED.decode(DecodingCall(model, ids, lengths, 9, SearchOptions(beam=2, precision=precision)))
         for precision in ("auto", "int8")
     )
     assert auto == int8
@@ -261,10 +260,10 @@ def test_short_work_runs_on_the_reference_until_the_kernels_are_worth_loading(mo
     monkeypatch.setattr(kernels, "is_loaded", False)
     monkeypatch.setattr(kernels, "spent", 0.0)
     monkeypatch.setattr(compiled, "sys", type("sys", (), {"modules": {}}))
-    run_compiled(call)
+    COMPILED.decode(call)
     assert not kernels.is_loaded and kernels.spent > 0
     monkeypatch.setattr(kernels, "spent", compiled.LOAD_SECONDS)
-    run_compiled(call)
+    COMPILED.decode(call)
     assert kernels.is_loaded  # they were on disk
 
 
@@ -279,14 +278,14 @@ def test_a_shortlist_equals_the_reference_and_a_search_of_each_source_alone(opti
     rule, options = random_shortlist(len(ids)), SearchOptions(**options)
     call = DecodingCall(model, ids, lengths, lengths + 6, options, nbest=options.beam, rules=(rule,))
     assert choose(call).name == "compiled"
-    found = run_compiled(call)
+    found = COMPILED.decode(call)
     assert_equal(found, run_reference(call))
     for row, length in enumerate(lengths.tolist()):
         assert {token for one in found[row] for token in one.tokens} <= set(rule.allowed[row].nonzero()[:, 0].tolist())
         own = (Shortlist(rule.allowed[row]),)
         part = ids[row : row + 1, :length], None, length + 6
         alone = DecodingCall(model, *part, options, nbest=options.beam, rules=own)
-        assert_equal(run_compiled(alone), [found[row]], atol=1e-5)
+        assert_equal(COMPILED.decode(alone), [found[row]], atol=1e-5)
 
 
 def test_a_shortlist_of_everything_equals_none():
@@ -294,7 +293,7 @@ def test_a_shortlist_of_everything_equals_none():
     everything = Shortlist(torch.ones(SIZE, dtype=torch.bool))
     for precision in ("float32", "int8"):
         call = DecodingCall(model, ids, lengths, 12, SearchOptions(beam=3, precision=precision), 2)
-        assert_equal(run_compiled(replace(call, rules=(everything,))), run_compiled(call), atol=1e-6)
+        assert_equal(COMPILED.decode(replace(call, rules=(everything,))), COMPILED.decode(call), atol=1e-6)
 
 
 def test_a_shortlist_smaller_than_the_beam_is_left_to_the_reference():

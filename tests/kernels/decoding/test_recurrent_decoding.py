@@ -12,10 +12,9 @@ from harken.errors import UserError
 from harken.kernels.decoding.description import Recurrent
 from harken.models.build import build_model
 from harken.models.config import RecurrentConfig, TransformerConfig
-from harken.search.compiled import KERNELS, run_compiled
+from harken.search.compiled import KERNELS
 from harken.search.config import SearchOptions
-from harken.search.dispatch import COMPILED, DecodingCall, choose
-from harken.search.reference import run_reference
+from harken.search.dispatch import COMPILED, DecodingCall, choose, run_reference
 from harken.search.rules.penalties import Shortlist
 
 SIZE = 60
@@ -85,7 +84,7 @@ def test_equals_the_reference(variant: str) -> None:
     for beam, nbest in ((1, 1), (4, 4)):
         call = DecodingCall(model, ids, lengths, lengths * 2 + 3, SearchOptions(beam=beam), nbest)
         assert choose(call).name == "compiled"
-        found = run_compiled(call)
+        found = COMPILED.decode(call)
         assert_equal(found, run_reference(call))
         written |= {token for best in found for one in best for token in one.tokens}
     assert len(written) > 3  # outputs differ
@@ -110,29 +109,29 @@ def test_rules_equal_the_reference(options: dict[str, Any]) -> None:
         chosen = SearchOptions(**({"beam": 4} | options))
         call = DecodingCall(model, ids, lengths, lengths + 6, chosen, nbest=min(3, chosen.beam))
         assert choose(call).name == "compiled"
-        assert_equal(run_compiled(call), run_reference(call))
+        assert_equal(COMPILED.decode(call), run_reference(call))
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_a_batch_equals_its_sources_one_by_one_and_in_another_order(precision: str) -> None:
     model, (ids, lengths) = model_of(coverage=True), sources(64)
     options = SearchOptions(beam=3, precision=precision)
-    whole = run_compiled(DecodingCall(model, ids, lengths, 14, options, 2))
+    whole = COMPILED.decode(DecodingCall(model, ids, lengths, 14, options, 2))
     order = torch.randperm(64, generator=torch.Generator().manual_seed(1))
-    mixed = run_compiled(DecodingCall(model, ids[order], lengths[order], 14, options, 2))
+    mixed = COMPILED.decode(DecodingCall(model, ids[order], lengths[order], 14, options, 2))
     assert_equal(mixed, [whole[row] for row in order.tolist()], atol=1e-5)
     for row, length in list(enumerate(lengths.tolist()))[:12]:
         alone = DecodingCall(model, ids[row : row + 1, :length], None, 14, options, 2)
-        assert_equal(run_compiled(alone), [whole[row]], atol=1e-5)
+        assert_equal(COMPILED.decode(alone), [whole[row]], atol=1e-5)
 
 
 def test_threads_do_not_change_the_result() -> None:
     model, (ids, lengths) = model_of(), sources()
     call = DecodingCall(model, ids, lengths, 14, SearchOptions(beam=3), 2)
-    threads, one = torch.get_num_threads(), run_compiled(call)
+    threads, one = torch.get_num_threads(), COMPILED.decode(call)
     torch.set_num_threads(2)
     try:
-        assert_equal(run_compiled(call), one, atol=1e-5)
+        assert_equal(COMPILED.decode(call), one, atol=1e-5)
     finally:
         torch.set_num_threads(threads)
 
@@ -143,16 +142,16 @@ def test_the_memory_of_another_encoder() -> None:
     model, (ids, lengths) = build_model(config, SIZE, SIZE).eval(), sources()
     assert isinstance(model.describe_for_decoding(), Recurrent)
     call = DecodingCall(model, ids, lengths, 12, SearchOptions(beam=3), 3)
-    assert_equal(run_compiled(call), run_reference(call))
+    assert_equal(COMPILED.decode(call), run_reference(call))
 
 
 def test_weights_that_change_are_packed_again() -> None:
     model, (ids, lengths) = model_of(), sources()
     call = DecodingCall(model, ids, lengths, 12, SearchOptions(beam=1))
-    before = run_compiled(call)
+    before = COMPILED.decode(call)
     with torch.no_grad():
         model.decoder.layers[0].weight_hh.mul_(-2)
-    after = run_compiled(call)
+    after = COMPILED.decode(call)
     assert after != before
     assert_equal(after, run_reference(call))
 
@@ -161,7 +160,7 @@ def test_weights_that_change_are_packed_again() -> None:
 def test_int8_is_close_to_float32(cell: str) -> None:
     model, (ids, lengths) = model_of(cell=cell, width=64, embedding=48), sources(40, 12)
     exact, rough = (
-        run_compiled(DecodingCall(model, ids, lengths, 15, SearchOptions(beam=1, precision=precision)))
+        COMPILED.decode(DecodingCall(model, ids, lengths, 15, SearchOptions(beam=1, precision=precision)))
         for precision in ("float32", "int8")
     )
     first = [(a[0].token_scores[0], b[0].token_scores[0]) for a, b in zip(exact, rough, strict=True)]
@@ -176,7 +175,7 @@ def test_a_diverged_model_is_an_error(precision: str) -> None:
         model.decoder.layers[0].bias_hh[0] = float("nan")
     for beam in (1, 3):
         with pytest.raises(UserError, match="not finite"):
-            run_compiled(DecodingCall(model, ids, lengths, 5, SearchOptions(beam=beam, precision=precision)))
+            COMPILED.decode(DecodingCall(model, ids, lengths, 5, SearchOptions(beam=beam, precision=precision)))
 
 
 @pytest.mark.parametrize(
@@ -203,4 +202,4 @@ def test_a_shortlist_equals_the_reference() -> None:
     rule = Shortlist(torch.rand(len(ids), SIZE, generator=torch.Generator().manual_seed(0)) < 0.5)
     call = DecodingCall(model, ids, lengths, lengths + 6, SearchOptions(beam=3), nbest=3, rules=(rule,))
     assert choose(call).name == "compiled"
-    assert_equal(run_compiled(call), run_reference(call))
+    assert_equal(COMPILED.decode(call), run_reference(call))

@@ -11,8 +11,8 @@ from harken.errors import UserError
 from harken.inspection.figure.tree import Branch
 from harken.inspection.pictures.beam import BeamPicture
 from harken.search.config import SearchConfig
+from harken.search.dispatch import ranking_of
 from harken.search.hypotheses import Hypothesis
-from harken.search.reference import ranking_of
 from harken.search.tree import BeamRecorder, Terms, TreeNode, beam_tree, terms_of
 from harken.tasks.translate.searching import Request, search
 
