@@ -52,7 +52,7 @@ def run_on(stream: torch.cuda.Stream) -> Iterator[None]:
 
 
 @contextmanager
-def restored_generator() -> Iterator[Callable[[], None]]:
+def restored_generator() -> Iterator[Callable[[], object]]:
     """Restore torch's random generator of the current device where the block fails; yields what restores it inside."""
     generator = torch.cuda.default_generators[torch.cuda.current_device()]
     random_state = generator.get_state()
