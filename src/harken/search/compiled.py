@@ -199,7 +199,7 @@ def why_not_compiled(call: DecodingCall) -> str | None:
 def run_compiled(call: DecodingCall, reference: Decode) -> list[list[Hypothesis]]:
     """Up to `nbest` hypotheses for each source, best first; on the reference while loading the kernels costs more."""
     precision = "int8" if call.options.precision == "auto" else call.options.precision
-    kernels = KERNELS[type(_MODELS.of(call.model).described or describe(call.model))]  # type: ignore[index]
+    kernels = KERNELS[type(_MODELS.of(call.model).described or describe(call.model))]
     if precision == "float32" and not kernels.is_ready():
         started = time.perf_counter()
         try:

@@ -313,7 +313,7 @@ class ModelSearches:
             return model
         if self.low is None:
             self.low = copy.deepcopy(model).to(torch.bfloat16).eval()
-            self.weights = list(self.low.parameters()), list(model.parameters())
+            self.weights: tuple[list[Tensor], list[Tensor]] = [*self.low.parameters()], [*model.parameters()]
         elif not is_frozen(model):  # a few kernels; torch does not count all changes of the weights
             torch._foreach_copy_(*self.weights)
         return self.low
