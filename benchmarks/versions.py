@@ -85,12 +85,18 @@ class Version:
         seconds = [after["seconds"] - before["seconds"] for before, after in pairwise(entries)]
         return {"cpu": sum(seconds[len(seconds) // 3 :]), "result": [round(line["loss"], 6) for line in entries]}
 
-    def decode(self, name: str, batch: int, beam: int) -> dict[str, Any]:
-        """CPU seconds of translating some sentences, and the translations."""
+    def prepare(self, name: str) -> dict[str, Any]:
+        """Load a model and compile what its search needs; later processes find the code on disk."""
         import harken
 
         if name not in self.models:
             self.models[name] = harken.load(self.work / name, device="cpu")
+            self.models[name].prepare()
+        return {}
+
+    def decode(self, name: str, batch: int, beam: int) -> dict[str, Any]:
+        """CPU seconds of translating some sentences, and the translations."""
+        self.prepare(name)
         texts, options = sentences(SENTENCES[batch]), {"beam": beam, "attention": False}
 
         def translate(group: list[str]) -> list[str]:
@@ -252,6 +258,8 @@ def main() -> int:
     for name in needed:
         if not (work / name / "card.md").is_file():
             versions["base"]("train", name, name, STEPS[name])
+        for version in versions.values():
+            version("prepare", name)
     if "decoding" in options.parts:
         for cell in DECODING:
             add("decoding, {}, batch {}, beam {}".format(*cell), "decode", lambda key, turn, cell=cell: cell)  # type: ignore[misc]

@@ -142,7 +142,7 @@ def test_folders_without_an_index_are_read_whole(tmp_path: Path) -> None:
     assert WordVectors.load(tmp_path / "out").neighbors("a", 1) == [("b", 0.0)]
     WordVectors(["a", "b"], np.eye(2)).save(tmp_path / "out")
     (tmp_path / "out" / "words.txt").write_text("a\n", encoding="utf-8")
-    with pytest.raises(UserError, match="the index beside it do not fit 2 vectors: save the vectors again"):
+    with pytest.raises(UserError, match="its index do not fit 2 vectors: save the vectors again"):
         WordVectors.load(tmp_path / "out").vector("a")
 
 
@@ -244,7 +244,7 @@ def test_broken_folders_are_refused(tmp_path: Path, vectors: WordVectors) -> Non
     with pytest.raises(UserError, match=r"did you mean .*out"):
         WordVectors.load(tmp_path)
     (out / "words.txt").write_text("one\n")
-    with pytest.raises(UserError, match=r"words\.txt and the index beside it do not fit 6 vectors"):
+    with pytest.raises(UserError, match=r"words\.txt and its index do not fit 6 vectors"):
         WordVectors.load(out).vector("one")
     whole = (out / "vectors.npy").read_bytes()
     (out / "vectors.npy").write_bytes(whole[:-10])
