@@ -135,10 +135,10 @@ class Registry:
             hint = f"; did you mean {place}:{near[0]}?" if near else ""
             raise UserError(f'{self.kind} is "{name}", but {place} has no {attribute or "such name"}{hint}')
         if self.base is not None:
-            home, _, wanted = self.base.partition(":")
-            base = getattr(import_module(home), wanted)
+            home, _, attribute_name = self.base.partition(":")
+            base = getattr(import_module(home), attribute_name)
             if not isinstance(value, type) or not issubclass(value, base):
-                raise UserError(f'{self.kind} is "{name}", which is no class derived from {home}.{wanted}')
+                raise UserError(f'{self.kind} is "{name}", which is no class derived from {home}.{attribute_name}')
         return value
 
     def _added(self) -> list[str]:

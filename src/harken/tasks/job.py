@@ -163,7 +163,7 @@ def files_at(place: Place) -> list[InputFile]:
         return []
     if not is_pattern(path) or os.path.exists(path):
         return [InputFile(place.key, Path(path))]
-    return [InputFile(place.key, Path(found), os.path.basename(found)) for found in sorted(glob(path, recursive=True))]
+    return [InputFile(place.key, Path(file), os.path.basename(file)) for file in sorted(glob(path, recursive=True))]
 
 
 class Job:
@@ -223,7 +223,7 @@ class Job:
         Raises:
             UserError: a file that says which others are read is missing or damaged.
         """
-        return [found for place in paths_in(recipe) for found in files_at(place)]
+        return [file for place in paths_in(recipe) for file in files_at(place)]
 
     def load(self, folder: Path, recipe: Any, device: str) -> Any:
         """The model of a finished folder, as an object to use.

@@ -49,11 +49,11 @@ def require_texts(texts: Any) -> list[str]:
         raise UserError("a single text was given where a list is expected; write [text]")
     if not isinstance(texts, Iterable):
         raise UserError(f"{type(texts).__name__} was given where texts are expected; give strings")
-    found = list(texts)
-    for number, text in enumerate(found, 1):
+    listed = list(texts)
+    for number, text in enumerate(listed, 1):
         if not isinstance(text, str):
             raise UserError(f"text {number} is a {type(text).__name__}; give strings")
-    return found
+    return listed
 
 
 class Rows(Protocol):
@@ -94,10 +94,10 @@ class Predictor(ABC, Generic[R, M]):
         """
         device = choose_device(device)
         with without_initialization():
-            found = cls.open(folder, recipe, device)
-        load_weights(found.model, folder / MODEL)
-        found.model.to(device).eval()
-        return found
+            predictor = cls.open(folder, recipe, device)
+        load_weights(predictor.model, folder / MODEL)
+        predictor.model.to(device).eval()
+        return predictor
 
     @property
     def device(self) -> torch.device:
@@ -117,14 +117,14 @@ class Predictor(ABC, Generic[R, M]):
             call: gives one result for each of its indices.
             progress: called with the size of each batch that is done.
         """
-        found: dict[int, T] = {}
+        by_index: dict[int, T] = {}
         for indices in batches:
             with torch.no_grad():
                 results = call(indices)
-            found.update(zip((int(index) for index in indices), results, strict=True))
+            by_index.update(zip((int(index) for index in indices), results, strict=True))
             if progress:
                 progress(len(indices))
-        return [found[index] for index in sorted(found)]
+        return [by_index[index] for index in sorted(by_index)]
 
     def map_rows(
         self,

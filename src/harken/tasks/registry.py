@@ -39,13 +39,12 @@ def interface_of(task: str) -> Interface | None:
 
 def plugin_interfaces() -> dict[str, Interface]:
     """The interfaces of jobs that do not ship, by their task: registered, of entry points, or in a named plugin."""
-    found: dict[str, Interface] = {}
-    if len(TASKS.names()) > len(JOBS) or TASKS.in_plugins():
-        for task in dict.fromkeys([*TASKS.names()[len(JOBS) :], *TASKS.in_plugins()]):
-            interface = job_of(task).interface
-            if interface is not None and interface not in found.values():
-                found[task] = interface
-    return found
+    interfaces: dict[str, Interface] = {}
+    for task in [*TASKS.names()[len(JOBS) :], *TASKS.in_plugins()]:
+        interface = job_of(task).interface
+        if interface is not None and interface not in interfaces.values():
+            interfaces[task] = interface
+    return interfaces
 
 
 def job_of(task: Any) -> Job:
@@ -54,6 +53,6 @@ def job_of(task: Any) -> Job:
     Raises:
         UserError: there is no such job.
     """
-    found = TASKS.find(task)
-    job: Job = found() if isinstance(found, type) else found
+    entry = TASKS.find(task)
+    job: Job = entry() if isinstance(entry, type) else entry
     return job

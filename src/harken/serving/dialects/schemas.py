@@ -27,7 +27,7 @@ MOST: dict[str, float] = {  # the largest values that a client may choose
 
 
 def _search_fields() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, field in TranslationSearchConfig.model_fields.items():
         if name in FILES | OWN:
             continue
@@ -41,8 +41,8 @@ def _search_fields() -> dict[str, Any]:
             kind = Annotated[kind, annotated_types.Ge(-MOST[name])]
         if name == "banned":
             kind = Annotated[list[Annotated[str, Field(max_length=1000)]], annotated_types.MaxLen(100)]
-        found[name] = (kind | None, Field(None, description=field.description))
-    return found
+        fields[name] = (kind | None, Field(None, description=field.description))
+    return fields
 
 
 class Body(BaseModel):
