@@ -259,7 +259,7 @@ def test_a_classifier_begins_with_a_masked_model(tmp_path: Path) -> None:
         harken.train("opinions-classify", tmp_path / "n", overrides=[other, *pretrained[1:]], progress=False)
     with pytest.raises(UserError, match="keep one of them"):
         harken.train(
-            "opinions-classify", tmp_path / "n", overrides=[*pretrained, "embeddings.words=own"], progress=False
+            "opinions-classify", tmp_path / "o", overrides=[*pretrained, "embeddings.words=own"], progress=False
         )
 
 
