@@ -39,7 +39,7 @@ STEPS = {"transformer": 60, "lstm": 60, "served": 300}  # of the models that dec
 TIMED_STEPS = 18  # of a timed run of training
 TIMED = ("transformer", "lstm")
 DECODING = [(name, batch, beam) for name in TIMED for batch in (1, 64) for beam in (1, 5)]
-SENTENCES = {1: 24, 64: 192}  # of a timed call, by batch
+SENTENCES = {1: 96, 64: 768}  # of a timed call, by batch
 LAYERS = [  # class, options, T, B, H
     ("LSTM", {}, 64, 32, 256),
     ("LSTM", {"num_layers": 2, "bidirectional": True}, 32, 32, 128),
@@ -226,7 +226,7 @@ def main() -> int:
     parser.add_argument("--base", type=Path, required=True, help="a checkout of the earlier version")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=5, help="of each load of a server")
+    parser.add_argument("--seconds", type=float, default=8, help="of each load of a server")
     parser.add_argument("--work", type=Path, default=ROOT / "runs" / "versions", help="scratch folder")
     parser.add_argument("--out", type=Path, help="write what was measured here, as JSON")
     options = parser.parse_args()

@@ -2,8 +2,8 @@
 
 >>> import harken.nn
 >>> model = nn.Sequential(nn.Embedding(9, 3), harken.nn.GRU(3, 4, batch_first=True))
->>> found = summarise(model)
->>> found.parts, found.total, [cell.name for cell in found.cells]
+>>> summary = summarise(model)
+>>> summary.parts, summary.total, [cell.name for cell in summary.cells]
 ({'0': 27, '1': 108}, 135, ['1.cells.0'])
 >>> list(recurrent_norms(LSTMCell(3, 5)))
 ['all gates', 'input', 'forget', 'candidate', 'output']
