@@ -65,6 +65,16 @@ def test_updates_are_measured(recipe: Path) -> None:
     assert found["epochs"] == pytest.approx(40 / found["updates_per_epoch"])
 
 
+def test_the_plan_has_a_reason_for_every_value_that_is_left_open(recipe: Path) -> None:
+    checked = check(recipe, ["train.max_steps=100"])
+    reasons = {decision.key: (decision.value, decision.reason) for decision in checked.decisions}
+    assert reasons["train.validate_sentences"] == (None, "all of them in a run of half an hour or more")
+    assert checked.to_dict()["plan"]["train.average"] == {"value": 0.9, "reason": "a window of 1% of the updates"}
+    assert all(value == getattr(checked.recipe.train, key.split(".")[1]) for key, (value, _) in reasons.items())
+    unmeasured = check(recipe, measure=False)
+    assert unmeasured.decisions == ()
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [

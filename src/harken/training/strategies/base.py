@@ -88,7 +88,7 @@ class Strategy(ABC):
         torch.set_num_threads(config.threads or 1)
         for module in task.model.modules():
             if hasattr(module, "prepare_training"):
-                module.prepare_training(recompute=config.recompute, sharded=self.divides_weights)
+                module.prepare_training(recompute=config.recompute, sharded=self.divides_weights)  # type: ignore[operator]
         try:
             self.place()
             self.names: dict[Tensor, str] = {value: name for name, value in task.model.named_parameters()}
