@@ -117,9 +117,11 @@ def load_with_job(folder: Path) -> tuple[Any, Job]:
         UserError: it is no model folder.
     """
     from harken.api import load
+    from harken.kernels.weights import freeze
     from harken.tasks.registry import job_of
 
     model = load(folder)
+    freeze(model.model)  # no command changes the weights of a model that it loaded, so no call need compare them
     return model, job_of(model.recipe.task)
 
 
