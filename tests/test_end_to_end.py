@@ -257,7 +257,7 @@ def mistakes(home: Path) -> dict[str, tuple[list[Any], str]]:
              "--set", f"data.target={home}/empty.en"], "empty.en",
         ),
         "unequal data": (["train", home / "recipe.toml", *out, "--set", f"data.target={home}/short.fr"], "short.fr"),
-        "folder in use": (["train", home / "recipe.toml", "--out", model], "is not empty; add --resume"),
+        "folder in use": (["train", home / "recipe.toml", "--out", model], "is not empty; train into a new folder"),
         "another model": (
             ["train", home / "recipe.toml", "--out", model, "--resume", "--set", "model.width=16"],
             "was started with another [model]",

@@ -23,14 +23,14 @@ def test_all_kernels_are_kept_that_way():
 
 def test_each_signature_has_a_file_of_its_own_and_a_damaged_one_is_compiled_again(tmp_path, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    double = caching.kept(_double)
+    double = caching.cached_njit(_double)
     assert double(2) == 4 and double(2.5) == 5.0
     files = sorted(tmp_path.rglob("*.nbc"))
-    assert len(files) == 2 and caching.is_kept(double, (2,)) and not caching.is_kept(double, (True,))
+    assert len(files) == 2 and caching.is_cached(double, (2,)) and not caching.is_cached(double, (True,))
     for file in files:
         file.write_bytes(file.read_bytes()[:-100])
-    again = caching.kept(_double)
-    assert caching.is_kept(again, (2,)) and again(3) == 6
+    again = caching.cached_njit(_double)
+    assert caching.is_cached(again, (2,)) and again(3) == 6
     assert again.stats.cache_misses == {(numba.int64,): 1}
 
 

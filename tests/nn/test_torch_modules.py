@@ -21,7 +21,9 @@ from torch.utils._pytree import tree_leaves, tree_map
 import harken.nn
 
 pytest.importorskip("expecttest", reason="torch's internal test helpers need expecttest")
-common_modules = pytest.importorskip("torch.testing._internal.common_modules")
+with pytest.MonkeyPatch.context() as patch:  # its import would forbid other tests to set flags of backends
+    patch.setattr(torch.backends, "disable_global_flags", lambda: None)
+    common_modules = pytest.importorskip("torch.testing._internal.common_modules")
 
 NAMES = (
     "RNNCell", "LSTMCell", "GRUCell", "RNN", "LSTM", "GRU",

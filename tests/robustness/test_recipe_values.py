@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from harken.errors import UserError
 from harken.recipe import load_recipe, recipe_text
-from harken.recipe.errors import _models
+from harken.recipe.errors import config_classes
 from harken.registry import recipe_class
 
 RECIPES = (
@@ -30,7 +30,7 @@ def keys(table: type[BaseModel], prefix: tuple[str, ...] = ()) -> Iterator[tuple
     """Every key below a table, tables included."""
     for name, field in table.model_fields.items():
         yield (*prefix, name)
-        for inner in _models(field.annotation):
+        for inner in config_classes(field.annotation):
             yield from keys(inner, (*prefix, name))
 
 

@@ -12,13 +12,16 @@ from harken.errors import UserError
 from harken.training.folder import LOCK, RunLock
 
 HOLD = """
-import multiprocessing, sys, time
+import multiprocessing, os, sys, time
 from pathlib import Path
 from harken.training.folder import RunLock
+
+def work():
+    print(os.getpid(), flush=True)  # here, when what runs after a fork is over
+    time.sleep(60)
+
 with RunLock(Path(sys.argv[1])):
-    worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
-    worker.start()
-    print(worker.pid, flush=True)
+    multiprocessing.get_context("fork").Process(target=work).start()
     time.sleep(60)
 """
 

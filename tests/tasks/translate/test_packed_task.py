@@ -109,22 +109,23 @@ def test_the_work_of_a_batch_counts_both_sides(tmp_path: Path) -> None:
     assert work.flops == expected
 
 
-def test_what_was_captured_for_decoding_is_forgotten_before_and_after_a_validation(
+def test_what_was_captured_for_decoding_is_released_after_a_validation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Updates by CUDA graphs and fused optimizers change weights without torch counting it."""
+    """Training gets the memory of captured searches back."""
     task = task_with(tmp_path)
     task.model.eval()
-    graphs._SEARCHES[task.model] = old = graphs._Searches()
-    seen: list[Any] = []
 
     def search(model: Any, source: Any, *_: Any) -> list[Hypothesis]:
-        seen.append(graphs._SEARCHES.get(model))
-        graphs._SEARCHES[model] = old
+        graphs._SEARCHES.of(model)
         return [Hypothesis(tokens=[], score=0.0, normalised=0.0, finished=True) for _ in source]
 
     monkeypatch.setattr(task, "_search", search)
     with torch.no_grad():
         task.validate(0, 1)
-    assert seen and seen[0] is None
-    assert task.model not in graphs._SEARCHES
+        assert graphs._SEARCHES.get(task.model) is None
+        graphs._SEARCHES.of(task.model)
+        monkeypatch.setattr(task, "_search", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            task.validate(0, 1)
+    assert graphs._SEARCHES.get(task.model) is None
