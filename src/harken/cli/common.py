@@ -1,4 +1,4 @@
-"""What verbs share: arguments, models loaded for the right verb, lines and examples read, tables and progress printed.
+"""The common parts of verbs: arguments, models for the right verb, reading lines and examples, tables and progress.
 
 Results go to stdout, as tables for people at a terminal and as plain tab-separated lines for everything else; what is
 said beside them goes to stderr.
@@ -89,7 +89,7 @@ def annotation_of(field: Field) -> Any:
 
 
 def output_folder(text: str) -> Path:
-    """What follows `--out` where a folder is meant; the empty path would be the working directory.
+    """Parse the value of `--out` as a folder; the empty path would be the working directory.
 
     Raises:
         typer.BadParameter: it is empty.
@@ -138,7 +138,7 @@ def load_for(task: str, folder: Path) -> Any:
 
 
 def other_job(folder: Path, task: str, needed: str) -> str:
-    """What is said of a model of another job than a verb needs."""
+    """The message about a model of another job than a verb needs."""
     return (
         f"{folder} was trained for the task {task!r}, and this needs a model of the task {needed!r}; "
         f"use {use_of(task, folder)}"

@@ -1,4 +1,4 @@
-"""What commands say beside their results: one logger, whose messages go to stderr as they are."""
+"""Messages of commands beside their results: one logger, whose messages go to stderr as they are."""
 
 from __future__ import annotations
 

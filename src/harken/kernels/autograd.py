@@ -1,4 +1,4 @@
-"""What kernels with a backward pass of their own ask of torch: whether they can run, and be differentiated twice."""
+"""Checks for kernels with a backward pass of their own: whether they can run, and be differentiated twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker does with a loaded model: the operations of its job, and the facts that `/v1/models` tells.
+"""Operations of a worker on a loaded model: those of its job, and the facts that `/v1/models` tells.
 
 The operations of a job are its verb and those that its interface names. They take items, dictionaries of plain values
 (`harken.tasks.interface.Input.items`), and give one JSON value or exception for each; items of several requests come
@@ -108,7 +108,7 @@ def run_stream(
 
 
 def facts_of(predictor: Any) -> dict[str, Any]:
-    """What `/v1/models` tells of a loaded model."""
+    """The facts about a loaded model for `/v1/models`."""
     from harken.inspection.measures.tracing import is_traceable
 
     network, recipe = predictor.model, predictor.recipe

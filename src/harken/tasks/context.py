@@ -126,7 +126,7 @@ def open_context(place: str | Path | None, device: str = "auto") -> Context | No
 
 
 def context_of(place: str | None, folder: Path, resuming: bool) -> Context | None:
-    """What a run reads beside its word vectors: a copy of the model in its own folder, made when it begins.
+    """Load the frozen context of a run, None without one, from the copy in its folder that is made when it begins.
 
     Raises:
         UserError: as `open_context`.

@@ -73,7 +73,7 @@ class ChangedDataError(UserError):
 
 @dataclass
 class DataRecord:
-    """What a run was started on."""
+    """The record of the data that a run was started on: files, settings, and digests of its parts."""
 
     files: dict[InputFile, Fingerprint] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class DataRecord:
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     def changes(self, job: Job, recipe: Any) -> list[Change]:
-        """What differs in settings and files from what the recipe names now; parts are compared by `changes_of_parts`.
+        """The settings and files that differ from those of the recipe now; `changes_of_parts` compares the parts.
 
         Embeddings and models that a run was initialised from are recorded, but not needed any more.
         """

@@ -1,4 +1,4 @@
-"""What a job shows to the outside, declared once; its command, HTTP route and studio form are derived from it.
+"""The interface of a job, declared once; its command, HTTP route and studio form are derived from it.
 
     INTERFACE = Interface(
         verb="classify",                      # harken classify, POST /v1/classify
@@ -106,7 +106,7 @@ def search_fields(without: Collection[str] = ()) -> dict[str, Field]:
 
 
 class Form(NamedTuple):
-    """What the form of a model in the studio takes."""
+    """The input that the form of a model in the studio takes."""
 
     example: str
     endings: tuple[str, ...] = ()  # of files
@@ -115,7 +115,7 @@ class Form(NamedTuple):
 
 
 class CommandLine(NamedTuple):
-    """What a command was given beside its model and options."""
+    """The arguments of a command other than its model and options."""
 
     value: Any  # of the argument that names the input
     as_json: bool
@@ -187,7 +187,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Input:
-    """What a job reads; the base of all kinds.
+    """The input of a job; the base of all kinds.
 
     A request has the fields of `request`, which become items: dictionaries of plain values that a worker turns into the
     examples of `Job.predict`. A command has `argument`, which is read into the same examples.
@@ -219,11 +219,11 @@ class Input:
         return [item["text"] for item in items]
 
     def names(self, item: Mapping[str, Any]) -> dict[str, str]:
-        """What a result is called in an answer, where an item has a name."""
+        """The name of a result in an answer, as a field, where its item has a name."""
         return {}
 
     def opening(self, example: Any) -> str:
-        """What a command prints before the parts of a streamed result."""
+        """The text that a command prints before the parts of a streamed result."""
         return ""
 
     def read(self, job: Job, model: Any, value: Any, reading: Reading, options: Any) -> Iterator[Any]:

@@ -44,7 +44,7 @@ MAX_TRACED = 1000  # characters of a text whose gates are shown
 
 
 class Drawable(Protocol):
-    """What `harken attention` shows: a `harken.inspection` picture, or anything with these methods."""
+    """A figure that `harken attention` can show: a `harken.inspection` picture, or anything with these methods."""
 
     def to_terminal(self) -> str:
         """Lines of text."""
@@ -242,7 +242,7 @@ class Job:
         raise UserError(f"a run with the task {recipe.task!r} takes no table in memory; name files in [data] instead")
 
     def artifact_names(self) -> frozenset[str]:
-        """What `prepare` may have written before a run was killed."""
+        """The names of the files that `prepare` may have written before a run was killed."""
         return frozenset[str]().union(*(artifact.names for artifact in self.artifacts))
 
     def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Progress) -> Scores:
@@ -290,7 +290,7 @@ class Job:
         raise UserError(f"a model of the task {model.recipe.task!r} reads lines of text; leave --format out")
 
     def attention_figure(self, model: Any, example: str) -> Drawable:
-        """What the model attends to in one example (a text, or the path of a file), for `harken attention`.
+        """Draw the attention of a model to one example (a text, or the path of a file), for `harken attention`.
 
         Raises:
             UserError: the model has no attention.
@@ -308,13 +308,13 @@ class Job:
         return text
 
     def form(self, model: Any) -> Form:
-        """What the form of a model in the studio takes."""
+        """The input that the form of a model in the studio takes."""
         assert self.interface is not None
         taken = self.interface.input
         return Form(taken.example, taken.endings, takes_text=not taken.endings)
 
     def show(self, model: Any, text: str, options: Any) -> Show:
-        """What the studio shows: the rows of a result, and its figure or what the model attends to.
+        """Predict for the studio: the rows of a result, and its figure or a figure of the attention.
 
         Raises:
             UserError: an input that the model cannot read.
@@ -340,7 +340,7 @@ class Job:
         return results
 
     def facts(self, model: Any) -> dict[str, Any]:
-        """What else `/v1/models` says of a model."""
+        """Further facts about a model for `/v1/models`."""
         return {}
 
     def prepare_serving(self, model: Any) -> None:

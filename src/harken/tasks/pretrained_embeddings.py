@@ -41,7 +41,7 @@ SPACE = "▁"  # begins the first piece of a word
 
 
 class PretrainedEmbeddings:
-    """What one run does about `[embeddings]`."""
+    """The pretrained embeddings of one run, as `[embeddings]` asks for them."""
 
     def __init__(self, recipe: Any, folder: Path | None = None, resuming: bool = False) -> None:
         self.config, self.seed = recipe.embeddings, recipe.train.seed

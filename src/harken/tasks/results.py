@@ -1,4 +1,4 @@
-"""What `Job.predict` gives for an example, as commands print it, routes send it and the studio shows it.
+"""Results of `Job.predict` for one example, as commands print, routes send and the studio shows them.
 
 A job may give strings or dictionaries, too; `as_result` wraps them.
 """
@@ -24,7 +24,7 @@ class Printing(NamedTuple):
 
 @dataclass(frozen=True)
 class Show:
-    """What the studio shows of a result."""
+    """The display of a result in the studio."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)  # as `Result.rows`
     picture: Drawable | None = None
@@ -42,11 +42,11 @@ class Result:
         raise NotImplementedError
 
     def to_records(self, options: Any) -> Sequence[Any]:
-        """What a command prints with --json, each on a line; by default one, as a route sends it."""
+        """The records that a command prints with --json, each on a line; by default one, as a route sends it."""
         return [self.to_json(options)]
 
     def to_text(self, options: Any, printing: Printing) -> str:
-        """What a command prints without --json; by default one line."""
+        """The text that a command prints without --json; by default one line."""
         return str(self)
 
     def figure(self) -> Drawable | None:

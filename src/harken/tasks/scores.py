@@ -1,4 +1,4 @@
-"""What `harken evaluate` says of a model, whatever its job: metrics with their intervals, and pictures."""
+"""Results of `harken evaluate` for a model of any job: metrics with their intervals, and pictures."""
 
 from __future__ import annotations
 

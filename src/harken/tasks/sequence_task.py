@@ -54,7 +54,7 @@ class SequenceTask(ABC, Generic[M, B]):
 
     @abstractmethod
     def evaluate(self, model: M, batch: B) -> Sums:
-        """What validation adds up: numbers and lists that JSON can hold."""
+        """Compute the sums of a batch for validation: numbers and lists that JSON can hold."""
 
     @abstractmethod
     def metrics(self, sums: Sums) -> dict[str, float]:

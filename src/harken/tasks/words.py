@@ -127,7 +127,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, folder: Path) -> Vocabulary:
-        """What `save` wrote.
+        """Load the vocabulary that `save` wrote.
 
         Raises:
             UserError: the file is missing or damaged.

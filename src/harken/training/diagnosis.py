@@ -33,7 +33,7 @@ BATCHES = "nonfinite-step-*"  # files of `write_batch`
 
 @dataclass
 class Nonfinite:
-    """What the hooks saw first."""
+    """The first place at which the hooks saw a value that is NaN or infinite; "" for none."""
 
     place: str = ""
 
@@ -70,7 +70,7 @@ def is_finite(value: Any) -> bool:
 
 
 def nonfinite_loss(loss: Tensor) -> str:
-    """What to say of a loss to which every layer gave finite values; "" where it is finite too."""
+    """Describe a NaN or infinite loss to which every layer gave finite values; "" where the loss is finite too."""
     return "" if is_finite(loss) else "the loss is NaN or infinite, all layers are finite"
 
 

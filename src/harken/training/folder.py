@@ -55,7 +55,7 @@ CHECKPOINTS = (CHECKPOINT, PREVIOUS, INDEX, PREVIOUS_INDEX)
 
 
 class Request(NamedTuple):
-    """What is asked of a run folder."""
+    """A request for a run folder: its path, and whether to resume or to restart the run in it."""
 
     folder: Path
     resume: bool = False
@@ -64,7 +64,7 @@ class Request(NamedTuple):
 
 
 def request(out: str | Path, resume: bool, restart: bool, accept_changed_data: bool = False) -> Request:
-    """What is asked of a folder, after the rules that need no recipe.
+    """Make a request for a run folder, checked against the rules that need no recipe.
 
     They are the same for `harken train`, `harken.train` and modules of one's own. A job that torchrun starts again
     after a failure resumes, whatever was asked for; ranks other than 0 leave the folder to rank 0.

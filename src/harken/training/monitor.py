@@ -133,7 +133,7 @@ def loss_spike(state: Progress, mean: float) -> str:
 
 
 def dead_gradients(state: Progress, model: nn.Module, maximum: Callable[[list[float]], list[float]]) -> str:
-    """What to say of parameters that had no gradient at the last `DEAD_CHECKS` calls, once; else "".
+    """Return a warning about parameters without a gradient at the last `DEAD_CHECKS` calls, once; else "".
 
     Args:
         maximum: over all ranks, each of which may have a part of the gradients.

@@ -1,4 +1,4 @@
-"""What a run reports: lines of metrics.jsonl, the display, callbacks, and event files for TensorBoard.
+"""Reports of a run: lines of metrics.jsonl, the display, callbacks, and event files for TensorBoard.
 
 TensorBoard: `train.tensorboard = true`, then `tensorboard --logdir RUNS`.
 """

@@ -34,7 +34,7 @@ class Movable(Protocol):
 
 
 class Work(NamedTuple):
-    """What a batch costs."""
+    """The cost of one batch: tokens and FLOPs."""
 
     tokens: int  # that the model reads: source and target, without padding
     flops: float  # of the products of the forward and the backward pass

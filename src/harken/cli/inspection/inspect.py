@@ -123,13 +123,13 @@ def _require_recurrence(folder: Path, model: Any, job: Job, example: str) -> Non
 
 
 def _attention_command(folder: Path, job: Job, example: str | None = None) -> str:
-    """What shows something of a model without recurrent layers."""
+    """The command that shows the attention of a model without recurrent layers."""
     layers = " --layers" if "layers" in job.options else ""
     return f"harken attention {folder} {example or job.example_input!r}{layers}"
 
 
 def _input_of(model: Any, given: str) -> str:
-    """What --gates gives to the model: for a model of texts the first line of a file, where a file is named.
+    """The input of the model for --gates: for a model of texts the first line of a file, where a file is named.
 
     Raises:
         UserError: the file cannot be read, or holds no text.

@@ -238,7 +238,7 @@ def open_live(
 
 
 class Notes:
-    """What is said on stderr of single lines; after the first they are only counted."""
+    """Notes on stderr about single lines; after the first they are only counted."""
 
     def __init__(self) -> None:
         self.lines = self.unknown = self.long = 0
@@ -275,7 +275,7 @@ def print_now(text: str) -> None:
 
 
 def unknown_note(words: Sequence[str]) -> str:
-    """What is said of words that the model has never seen.
+    """The note about words that the model has never seen.
 
     >>> unknown_note(["zebra"])
     'the model has never seen zebra, so the translation is a guess there'

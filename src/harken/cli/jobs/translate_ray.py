@@ -45,7 +45,7 @@ class Parts:
         atomic_write(self._path(result), result.to_json())
 
     def find(self, shard: Shard) -> TranslatedShard | None:
-        """What an earlier run kept of a shard; None where there is nothing, or a file that is damaged."""
+        """The result that an earlier run kept of a shard; None where there is none, or its file is damaged."""
         with suppress(OSError, ValueError, TypeError):
             stored = TranslatedShard.from_json(self._path(shard).read_text(encoding="utf-8"))
             if (stored.first, stored.end) == (shard.first, shard.end):

@@ -168,7 +168,7 @@ def pairs_of(text: str) -> dict[str, str]:
 
 
 def other_system(place: Path) -> Any:
-    """What a model is compared with: another model, or the lines of a file."""
+    """Load the system that a model is compared with: another model, or the lines of a file."""
     if place.is_dir():
         return load_with_job(place)[0]
     from harken.data.io.files import read_lines

@@ -46,7 +46,7 @@ def _search_fields() -> dict[str, Any]:
 
 
 class Body(BaseModel):
-    """What all native requests share."""
+    """The common fields of all native requests."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 

@@ -63,7 +63,7 @@ class Answers:
 
     @classmethod
     def load(cls, folder: Path) -> Answers:
-        """What `save` wrote.
+        """Load the answers that `save` wrote.
 
         Raises:
             UserError: the file is missing or damaged.
@@ -76,7 +76,7 @@ class Answers:
 
 
 class _Stored(BaseModel):
-    """What the file holds."""
+    """The content of the file."""
 
     kind: Kind
     answers: list[str] = Field(min_length=1)
@@ -87,7 +87,7 @@ ANSWERS = ObjectArtifact(Answers, FILE)
 
 @dataclass(frozen=True)
 class Answer(Result):
-    """What `Answerer.answer` gives."""
+    """The result of `Answerer.answer`."""
 
     text: str
     score: float  # its probability

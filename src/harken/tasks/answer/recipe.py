@@ -1,4 +1,4 @@
-"""What a recipe for question answering may say."""
+"""Recipes for question answering: their keys and defaults."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Caption(Result):
 
     @property
     def notes(self) -> list[str]:  # type: ignore[override]
-        """What was done to the picture, for the user of a command."""
+        """Notes for the user of a command on changes made to the picture."""
         return [f"{self.name}: {self.note}"] if self.note else []
 
     def figure(self) -> CaptionMap:

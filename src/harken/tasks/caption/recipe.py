@@ -1,4 +1,4 @@
-"""What a recipe for captioning may say."""
+"""Recipes for captioning: their keys and defaults."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from harken.tasks.artifacts import Artifact, JsonArtifact
 
 @dataclass(frozen=True)
 class Labels:
-    """What a classifier tells apart: its classes, or finer labels, each with the place of the class it belongs to."""
+    """The labels of a classifier: its classes, or finer labels, each with the place of the class it belongs to."""
 
     classes: list[str]
     fine: dict[str, int] | None = None
@@ -44,7 +44,7 @@ class Labels:
 
     @property
     def names(self) -> list[str]:
-        """What the network has an output for."""
+        """The labels that the network has outputs for, in their order."""
         return self.classes if self.fine is None else list(self.fine)
 
     @property

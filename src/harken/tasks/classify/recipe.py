@@ -1,4 +1,4 @@
-"""What a recipe for classification may say."""
+"""Recipes for classification: their keys and defaults."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Elmo(Predictor[ElmoRecipe, ElmoNetwork]):
         return cls(recipe, build_elmo(recipe, vocabulary), vocabulary, folder)
 
     def words(self, sentence: Sentence) -> list[str]:
-        """What the vectors of a sentence belong to: the words of a text with marks cut off, or words as given."""
+        """The words that the vectors of a sentence belong to: those of a text with marks cut off, or words as given."""
         words = words_of(sentence) if isinstance(sentence, str) else sentence
         return [word.lower() for word in words] if self.recipe.data.lowercase else list(words)
 

@@ -1,4 +1,4 @@
-"""What a recipe for ELMo may say."""
+"""Recipes for ELMo: their keys and defaults."""
 
 from __future__ import annotations
 

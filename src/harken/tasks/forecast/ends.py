@@ -22,7 +22,7 @@ FILE = "series.json"
 
 @dataclass(frozen=True)
 class Ends:
-    """What the network was made for, and the last rows of every series it was trained on."""
+    """The sizes and the transform of a network, and the last rows of every series it was trained on."""
 
     log: bool
     channels: int

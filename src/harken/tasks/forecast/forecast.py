@@ -1,4 +1,4 @@
-"""What a forecaster says: the coming steps of one series, with their quantiles.
+"""Results of a forecaster: the coming steps of one series, with their quantiles.
 
 >>> import numpy as np
 >>> values, past = np.array([[1.0, 2.0, 4.0]]), np.array([2.5])

@@ -47,7 +47,7 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
     def forecast(
         self, past: Any = None, covariates: Any = None, steps: int | None = None, *, at: str = "end"
     ) -> Forecast:
-        """What comes after the past of one series.
+        """Forecast the steps after the past of one series.
 
         Args:
             past: numbers, a table (a file, a data frame, a dict of columns) with the columns of the training data, or
@@ -91,7 +91,7 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
         return self.forecast_at(series, origin, looking=True).picture()
 
     def reading(self, example: str) -> tuple[Any, list[str], str]:
-        """What `harken inspect --gates` shows of a file or a series: the batch, its steps' dates, and a title."""
+        """The input of `harken inspect --gates` for a file or a series: the batch, its steps' dates, and a title."""
         series, origin = self._named(example)
         past = series.rows(max(0, origin - self.recipe.data.window), origin)
         labels = [written(date) for date in past.dates] or [str(step + 1) for step in range(len(past))]
@@ -109,7 +109,7 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
         return series, _end_of(series)
 
     def batch(self, pasts: Sequence[Any]) -> dict[str, Any]:
-        """What the network is called with, for `harken.inspection`: pasts of at least a window each."""
+        """The arguments of the network, for `harken.inspection`: pasts of at least a window each."""
         series = [self._read(past)[0] for past in pasts]
         window = min(self.recipe.data.window, *(len(one) for one in series))
         origins = [(number, len(one), len(one)) for number, one in enumerate(series)]
@@ -150,7 +150,7 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
         steps: int | None = None,
         looking: bool = False,
     ) -> Forecast:
-        """What comes after the first `origin` rows of a series; later ones are the truth."""
+        """Forecast the steps after the first `origin` rows of a series; later rows are the truth."""
         data = self.recipe.data
         steps = steps or data.horizon
         if origin < 1:

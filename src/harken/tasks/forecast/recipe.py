@@ -1,4 +1,4 @@
-"""What a recipe for forecasting may say."""
+"""Recipes for forecasting: their keys and defaults."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def load_series(config: ForecastDataConfig) -> list[Series]:
 
 
 def name_of(config: ForecastDataConfig) -> str:
-    """What the data is called."""
+    """The name of the data."""
     return config.name or config.corpus or Path(config.train or "series").name
 
 
@@ -117,7 +117,7 @@ def cut(series: Series, config: ForecastDataConfig) -> Cut:
 
 
 class Transform:
-    """What stands between the series and the network: nothing, or the logarithm."""
+    """The transform between the series and the network: none, or the logarithm."""
 
     def __init__(self, log: bool) -> None:
         self.log = log

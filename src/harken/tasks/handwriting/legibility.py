@@ -63,7 +63,7 @@ class Recogniser(nn.Module):
 
     @torch.no_grad()
     def read(self, drawings: Sequence[Drawing], tokenizer: Tokenizer) -> list[str]:
-        """What is written there."""
+        """Recognise the texts of drawings."""
         texts: list[str] = []
         for start in range(0, len(drawings), BATCH):
             points, lengths = self.points(StrokeRows(drawings[start : start + BATCH]))
@@ -131,7 +131,7 @@ def recogniser_for(synthesizer: HandwritingSynthesizer, progress: Callable[[int]
 
 
 def real_strokes(synthesizer: HandwritingSynthesizer) -> list[Drawing]:
-    """What the recogniser learns from."""
+    """The drawings that the recogniser is trained on."""
     data = synthesizer.recipe.data
     if data.corpus:
         return penfont(LINES, data.seed + OTHER_SEED, held_out=0)["train"]
@@ -140,7 +140,7 @@ def real_strokes(synthesizer: HandwritingSynthesizer) -> list[Drawing]:
 
 @dataclass(frozen=True)
 class Reading:
-    """What was read of some drawings."""
+    """The texts of some drawings, and the texts that were recognised in them."""
 
     texts: list[str]
     read: list[str]

@@ -1,4 +1,4 @@
-"""What a recipe for handwriting may say."""
+"""Recipes for handwriting: their keys and defaults."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What classification and regression share: labelled texts or signals in, one answer for each out."""
+"""The common parts of classification and regression: labelled texts or signals in, one answer for each out."""

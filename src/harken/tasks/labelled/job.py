@@ -51,7 +51,7 @@ class LabelledJob(Job):
 
     @abstractmethod
     def learn(self, recipe: Any, train: Labelled, folder: Path, resuming: bool) -> Any:
-        """What is to be known of the targets before a network is built: the labels of a classifier."""
+        """Learn or load the facts about the targets that building a network needs: the labels of a classifier."""
 
     @abstractmethod
     def build(self, recipe: Any, inputs: int, targets: Any, context: Context | None) -> nn.Module:

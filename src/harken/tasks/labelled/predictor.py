@@ -51,7 +51,7 @@ class LabelledPredictor(Predictor[R, M]):
     @property
     @abstractmethod
     def network(self) -> ClassifierModel:
-        """What reads and pools: the model, or the part of it that does."""
+        """The network that reads and pools: the model, or a part of it."""
 
     @abstractmethod
     def answer_of(self, example: Any) -> str:
@@ -123,11 +123,11 @@ class LabelledPredictor(Predictor[R, M]):
         return by_word(example, weights, self.recipe.data, self.tokenizer)
 
     def words(self, text: str) -> list[str]:
-        """What the weights of a text belong to: its words, as the model reads them."""
+        """The words of a text as the model reads them, to which its weights belong."""
         return cleaned(text, self.recipe.data).split()
 
     def attention_figure(self, example: str) -> Picture:
-        """What the answer depends on, over the words of a text or the steps of the first signal in a file.
+        """Draw how much the answer depends on each word of a text, or each step of the first signal in a file.
 
         Raises:
             UserError: a text without words, or a file that cannot be read.
@@ -147,7 +147,7 @@ class LabelledPredictor(Predictor[R, M]):
 
 
 def open_reader(folder: Path, recipe: LabelledRecipe, device: str, weights: str) -> tuple[int, Tokenizer | None, Any]:
-    """What a folder holds beside labels: the number of ids or channels, the tokenizer, and the frozen context.
+    """Read from a folder the number of ids or channels, the tokenizer, and the frozen context.
 
     Args:
         weights: the tensor of the stored model that has an entry for each channel of a signal.
@@ -158,7 +158,7 @@ def open_reader(folder: Path, recipe: LabelledRecipe, device: str, weights: str)
 
 
 def steps_of(example: str | np.ndarray, values: Tensor, tokenizer: Tokenizer | None) -> list[str]:
-    """What the steps of a batch of one example are called: the pieces of a text and its end, or numbers."""
+    """The names of the steps of a batch of one example: the pieces of a text and its end, or numbers."""
     if tokenizer is None:
         return [str(number + 1) for number in range(len(example))]
     return [*axis_pieces(tokenizer, values[0, :-1].tolist()), ENDS[1]]

@@ -213,7 +213,7 @@ class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
 
     @torch.no_grad()
     def states(self, text: str) -> np.ndarray:
-        """What every layer makes of a text, the lowest first: (L, T, W), one for each token of the text.
+        """The states of every layer for a text, the lowest first: (L, T, W), one for each token of the text.
 
         Raises:
             UserError: there is no token in the text, or more than a Transformer has places for.

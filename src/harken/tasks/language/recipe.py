@@ -1,4 +1,4 @@
-"""What a recipe for a language model may say."""
+"""Recipes for language models: their keys and defaults."""
 
 from __future__ import annotations
 

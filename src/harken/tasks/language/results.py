@@ -1,4 +1,4 @@
-"""What a language model gives for a prompt: continuations, or how surprising each of its tokens is."""
+"""Results of a language model for a prompt: continuations, or how surprising each of its tokens is."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Chunks:
 
     @classmethod
     def read(cls, numbers: Indices) -> Chunks:
-        """What `numbers` gave."""
+        """Decode chunks from the result of `numbers`."""
         head, first = np.divmod(numbers[::2], 2)
         numbers_of_streams, lengths = np.divmod(head, MAX_LENGTH)
         return cls(numbers_of_streams, numbers[1::2].copy(), int(lengths[0]), bool(first[0]))

@@ -1,4 +1,4 @@
-"""What a recipe for masked pre-training may say."""
+"""Recipes for masked pre-training: their keys and defaults."""
 
 from __future__ import annotations
 

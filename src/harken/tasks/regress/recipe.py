@@ -1,4 +1,4 @@
-"""What a recipe for regression may say: examples as a classifier's, with numbers for labels."""
+"""Recipes for regression, their keys and defaults: examples as a classifier's, with numbers for labels."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Example = Tagged | Framed
 
 @dataclass
 class TagCorpus(Parts):
-    """What there is to learn from and to be scored on."""
+    """A corpus of tagged examples: the training, validation and test parts."""
 
     name: str
     train: Sequence[Example]

@@ -1,4 +1,4 @@
-"""What a recipe for tagging may say."""
+"""Recipes for tagging: their keys and defaults."""
 
 from __future__ import annotations
 

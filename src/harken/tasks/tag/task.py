@@ -181,7 +181,7 @@ def build_tagging_model(recipe: TagRecipe, vocabulary: Vocabulary, context: Cont
 
 
 def forbidden_transitions(tags: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """What BIO tags rule out: I-x as the first tag, or after anything but B-x and I-x.
+    """The transitions that BIO tags rule out: I-x as the first tag, or after anything but B-x and I-x.
 
     Returns:
         (K, K) which tag may not follow which, from row to column; (K,) which may not be the first.
@@ -196,7 +196,7 @@ def forbidden_transitions(tags: Sequence[str]) -> tuple[Tensor, Tensor]:
 
 
 def as_rows(examples: Sequence[Example], vocabulary: Vocabulary, context: Context | None = None) -> Rows:
-    """What the model reads of some examples."""
+    """Encode examples as the rows that the model reads."""
     if vocabulary.channels:
         frames = [example.frames for example in examples if isinstance(example, Framed)]
         return FrameRows(frames, vocabulary.channels)
@@ -206,7 +206,7 @@ def as_rows(examples: Sequence[Example], vocabulary: Vocabulary, context: Contex
 
 
 def _side(part: Sequence[Example], vocabulary: Vocabulary, context: Context | None) -> tuple[Rows, TokenRows]:
-    """What the model reads of a split, and its tags."""
+    """Encode a split as the rows that the model reads, and the ids of its tags."""
     if vocabulary.channels:
         return as_rows(part, vocabulary), TokenRows.from_lists([vocabulary.tag_ids(one.tags) for one in part])
     rows, tags = WordRows.of_tagged(rows_of(part), vocabulary)

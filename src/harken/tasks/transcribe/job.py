@@ -183,7 +183,7 @@ def evaluate(
 
 
 def _unit(texts: list[str]) -> str:
-    """What a symbol is called."""
+    """The name of a symbol of these texts: "digit" where they consist of digits, else "symbol"."""
     return "digit" if all(set(text) <= set("0123456789 ") for text in texts) else "symbol"
 
 

@@ -1,4 +1,4 @@
-"""What a recipe for transcription may say."""
+"""Recipes for transcription: their keys and defaults."""
 
 from __future__ import annotations
 

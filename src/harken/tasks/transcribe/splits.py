@@ -21,7 +21,7 @@ from harken.tasks.transcribe.recipe import TranscribeDataConfig, TranscribeRecip
 
 @dataclass(frozen=True)
 class Splits:
-    """What a corpus has."""
+    """The splits of a corpus, and the number of recordings left out."""
 
     name: str
     parts: dict[str, Utterances]  # train, valid, and test where there is one

@@ -140,7 +140,7 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
     def transcribe(
         self, sound: Sound | Sounds, rate: int | None = None, **options: Unpack[Options]
     ) -> Transcription | list[Transcription]:
-        """What is said in a recording, or in each of several.
+        """Transcribe a recording, or each of several.
 
         Args:
             sound: a file, or samples as an array from -1 to 1 (or of integers).

@@ -1,4 +1,4 @@
-"""What `transcribe` gives back: a text, when each of its symbols was said, and how sure the model is."""
+"""Results of `transcribe`: a text, when each of its symbols was said, and how sure the model is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search found, as translations: their words, and which source words each of them attends to.
+"""Translations made from the results of a search: their words, and which source words each of them attends to.
 
 Attention is not kept while searching. The finished translation is read once more under teacher forcing, and the weights
 of pieces are merged into those of words.

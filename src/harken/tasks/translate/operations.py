@@ -1,4 +1,4 @@
-"""What a served translator does: n-best lists with token scores and alignments, attention, the tree of the beam,
+"""Operations of a served translator: n-best lists with token scores and alignments, attention, the beam's tree,
 alternatives, scores of given translations, and streams."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `harken translate` writes: the formats of its lines, and output files that a killed job can continue.
+"""The output of `harken translate`: the formats of its lines, and files that a killed job can continue.
 
 Lines are appended to the file as they are ready. Beside it, `.NAME.resume.json` says what they were made of:
 
@@ -233,7 +233,7 @@ def digest_of_models(folders: Sequence[Path]) -> str:
 def record_of(
     translator: Translator, folders: Sequence[Path], file: Path | None, options: dict[str, Any], resume: bool
 ) -> dict[str, Any]:
-    """What an output is made of: model, options and input.
+    """Record the model, the options and the input that an output is made of.
 
     Raises:
         UserError: an output is to be resumed, and the input is not a file.

@@ -1,4 +1,4 @@
-"""What a recipe for translation may say."""
+"""Recipes for translation: their keys and defaults."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from harken.tasks.translate.recipe import TranslateRecipe
 
 
 class SourceBatch(NamedTuple):
-    """What an encoder reads."""
+    """A batch of source sentences for the encoder."""
 
     ids: Tensor  # (B, S), each row ended by EOS
     lengths: Tensor  # (B,)

@@ -208,7 +208,7 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
 
 
 def _loss(model: TranslationModel, *arguments: Any) -> Tensor:
-    """What is compiled: tensors alone come in."""
+    """The loss as a function of tensors alone, which is compiled."""
     return model.loss(*arguments)
 
 

@@ -1,4 +1,4 @@
-"""What `translate` gives back: a text, its score, and the attention behind it."""
+"""Results of `translate`: a text, its score, and the attention behind it."""
 
 from __future__ import annotations
 

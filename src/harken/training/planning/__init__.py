@@ -1,1 +1,1 @@
-"""What is decided before the first update: the batch size that fits, and defaults fitted to the measured speed."""
+"""Decisions before the first update: the batch size that fits, and defaults fitted to the measured speed."""

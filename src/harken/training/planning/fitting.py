@@ -48,7 +48,7 @@ C = TypeVar("C")
 
 
 class Fit(NamedTuple):
-    """What a run is expected to be."""
+    """The expected course of a run: its complete settings, its length, and the decisions behind them."""
 
     config: TrainConfig  # complete
     updates: int

@@ -39,7 +39,7 @@ MOST_SECONDS = 60.0  # of a validation on a GPU by the small share, up to which 
 
 @dataclass(frozen=True)
 class Speed:
-    """What a few updates took."""
+    """The measured time and memory of a few updates."""
 
     updates: int  # that were counted
     seconds_per_update: float  # mean of the middle half, so that a pause of the machine does not count

@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class StepResult(NamedTuple):
-    """What an update gave. On a GPU these may be tensors, which the loop reads one step later."""
+    """The result of an update. On a GPU these may be tensors, which the loop reads one step later."""
 
     loss: float | Tensor  # summed over the global batch
     norm: float | Tensor  # of the gradient, before clipping
@@ -151,7 +151,7 @@ class Strategy(ABC):
         return values
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint holds: weights, average, optimizer, carried states. Called on all ranks."""
+        """The tensors of a checkpoint: weights, average, optimizer, carried states. Called on all ranks."""
         return {**self._placed(), **dict(optimizer_tensors(self.optimizer, self.names))}
 
     def save(self, folder: Path, progress: Progress, settings: dict[str, Any], writer: CheckpointWriter) -> None:

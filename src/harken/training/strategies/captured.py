@@ -51,7 +51,7 @@ def is_supported(task: Task, config: TrainConfig) -> bool:
 
 
 class CapturedUpdates(Strategy):
-    """What captured strategies add to the plain ones that they are derived from as well."""
+    """Mixin for strategies that capture updates as CUDA graphs; the plain strategy is the other base class."""
 
     settles_after = 2  # one without a graph, and one that is captured
 
@@ -172,7 +172,7 @@ class CapturedUpdates(Strategy):
         return torch.stack(losses).sum()
 
     def captured_part(self, batches: list[Any]) -> Tensor:
-        """What of an update is captured."""
+        """Compute the part of an update that is captured: here all of it."""
         return self.compute(batches, static=True)
 
     def after_replay(self, captured: Tensor) -> Tensor:
@@ -253,5 +253,5 @@ class Graph:
 
 
 def shapes_of(batch: Any) -> Shapes:
-    """What the graph of a batch depends on."""
+    """The key of the graph of a batch: its type, and the shape and dtype of each of its tensors."""
     return (type(batch), *((tensor.shape, tensor.dtype) for tensor in tensors_of(batch)))

@@ -32,7 +32,7 @@ BUCKET = 25 * 2**20  # bytes
 
 
 class Distributed(Strategy):
-    """What strategies over the ranks of a group share. See `harken.training.strategies.base.Strategy`."""
+    """The base of strategies over the ranks of a group. See `harken.training.strategies.base.Strategy`."""
 
     def __init__(self, task: Task, config: TrainConfig, group: Group, prefetcher: Prefetcher | None = None) -> None:
         self.group, self.rank, self.world_size = group, group.rank, group.world_size

@@ -104,7 +104,7 @@ class Group:
         self.lasting.set(key, str(value))
 
     def recall(self, key: str, default: int) -> int:
-        """What a rank of an earlier attempt remembered, the same on all ranks."""
+        """The number that a rank of an earlier attempt remembered, or the default; the same on all ranks."""
         return self.broadcast(int(self.lasting.get(key)) if self.is_main and self.lasting.check([key]) else default)
 
     def broadcast(self, value: T) -> T:

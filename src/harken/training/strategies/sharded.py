@@ -213,7 +213,7 @@ class _Loss(nn.Module):
 
 
 class _Divided(NamedTuple):
-    """What belongs to a model whose weights are divided."""
+    """The FSDP root and the whole copy of a model whose weights are divided."""
 
     root: Any  # the module that FSDP starts from
     whole: nn.Module  # a copy for validation
