@@ -121,7 +121,7 @@ def load_with_job(folder: Path) -> tuple[Any, Job]:
     from harken.tasks.registry import job_of
 
     model = load(folder)
-    freeze(model.model)  # no command changes the weights of a model that it loaded, so no call need compare them
+    freeze(model)  # no command changes the weights of a model that it loaded, so no call need compare them
     return model, job_of(model.recipe.task)
 
 

@@ -58,9 +58,15 @@ def forget(model: nn.Module) -> None:
             cache.forget(part)
 
 
-def freeze(model: nn.Module) -> None:
-    """Promise that no weight of a model changes until `forget(model)`: their contents are not compared any more."""
-    _frozen.add(model)
+def freeze(model: Any) -> None:
+    """Promise that no weight of a model changes until `forget(model)`: their contents are not compared any more.
+
+    Args:
+        model: a network, or an object that may have one as its attribute `model`, as those of `harken.load` do.
+    """
+    network = model if isinstance(model, nn.Module) else getattr(model, "model", None)
+    if isinstance(network, nn.Module):
+        _frozen.add(network)
 
 
 def is_frozen(model: nn.Module) -> bool:

@@ -161,7 +161,7 @@ class WorkerLoop:
             from harken.kernels.weights import freeze
             from harken.tasks.registry import job_of
 
-            freeze(loaded.model)  # nothing changes the weights of a model here, so no call need compare them
+            freeze(loaded)  # nothing changes the weights of a model here, so no call need compare them
             job_of(loaded.recipe.task).prepare_serving(loaded)
         self.send(("loaded", name, facts_of(loaded)))
 
