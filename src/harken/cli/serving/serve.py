@@ -20,7 +20,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @examples(
-    "harken serve runs/demo      (then open http://127.0.0.1:5000)",
+    "harken serve runs/demo --studio      (then open http://127.0.0.1:5000)",
     "harken serve runs/en-fr@en-fr runs/fr-de@fr-de --workers 2      (en to de goes through fr)",
     "harken serve --api-keys keys.json --new-key alice      (prints a key)",
 )
