@@ -6,9 +6,8 @@
 .srt, .vtt      cue texts, which may have tags; times and settings stay
 .docx           paragraphs of the document, its notes, headers and footers; runs keep their format
 
-Messages and cues are found by patterns and everything around them is copied, as libraries write files anew: polib
-returns 2 of 78 files of the French Python documentation unchanged and another 17% of their lines, and reads any file
-of the machine that the content names; pysubs2 drops notes and the settings of cues from .vtt and numbers the cues.
+Messages and cues are matched by patterns and everything around them is copied, because libraries write files anew:
+polib wraps lines of .po files that were not translated, and pysubs2 drops notes and the settings of cues from .vtt.
 """
 
 from __future__ import annotations
