@@ -71,6 +71,7 @@ def test_the_folder_holds_what_the_design_says(train: Callable, tmp_path: Path) 
         "checkpoint.previous.safetensors",
         "checkpoint.safetensors",
         "data.json",
+        "digests.json",
         "metrics.jsonl",
         "model.safetensors",
         "recipe.toml",

@@ -16,8 +16,10 @@ from harken.recipe import Recipe
 from harken.run_folders.starting import Start, require_same_data, require_same_trunk, start_run
 from harken.tasks.data_record import DATA, DataRecord, digests_of
 from harken.tasks.job import Job, Prepared
+from harken.tasks.pretrained_embeddings import FILE as PRETRAINED
 from harken.tasks.registry import job_of
 from harken.training.checkpoints import Progress
+from harken.training.digests import DIGESTS, write_digests
 from harken.training.display import Display, choose_display
 from harken.training.folder import RECIPE, Request, RunLock
 from harken.training.log import not_converged, read_metrics
@@ -56,7 +58,9 @@ def run_recipe(
             require_same_trunk(planned.recipe, job, folder, Path(planned.recipe.train.branch_from))
         recipe, prepared, notes = planned.recipe, planned.prepared, list(start.notes)
         record = record_data(job, recipe, prepared, start, asked)
+        (folder / DIGESTS).unlink(missing_ok=True)  # of the recipe that is now replaced
         atomic_write(folder / RECIPE, recipe.to_toml())
+        write_digests(folder, job.artifact_names() | {PRETRAINED})
         record.save(folder)
         if recipe.train.tensorboard:
             try:

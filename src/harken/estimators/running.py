@@ -19,6 +19,7 @@ from harken.plan import resolve
 from harken.recipe import Recipe
 from harken.tasks.job import Prepared
 from harken.tasks.registry import job_of
+from harken.training.digests import write_digests
 from harken.training.folder import CHECKPOINT, PREVIOUS, RECIPE
 from harken.training.loop import Trainer
 
@@ -35,6 +36,7 @@ def train_quietly(recipe: Recipe, prepare: Callable[[Recipe, Path], Prepared]) -
         try:
             prepared = prepare(recipe, folder)
             (folder / RECIPE).write_text(recipe.to_toml(), encoding="utf-8")
+            write_digests(folder, job.artifact_names())
             state = Trainer(prepared.task, recipe.train, folder).run()
         finally:
             torch.set_num_threads(threads)

@@ -23,6 +23,7 @@ from harken.tasks.pretrained_embeddings import FILE as PRETRAINED
 from harken.training.checkpoints import has_checkpoint, remove_shards
 from harken.training.device import AUTO_KEYS
 from harken.training.diagnosis import BATCHES
+from harken.training.digests import DIGESTS, require_unchanged
 from harken.training.folder import CARD, CHECKPOINT, LOCK, MODEL, PREVIOUS, RECIPE, Request, is_empty_dir
 from harken.training.log import METRICS
 from harken.training.planning.fitting import FITTED
@@ -31,7 +32,7 @@ from harken.training.reporting import FOLDER as TENSORBOARD
 OUTPUTS = "outputs"  # of `harken compare --split`
 BUDGET = ("max_steps", "max_epochs", "max_minutes", "patience", "sharding", "tensorboard")  # may change on resuming
 WRITTEN = frozenset({MODEL, CHECKPOINT, PREVIOUS, METRICS, TENSORBOARD})  # by the trainer
-OF_RECIPES = frozenset({RECIPE, DATA, CARD, PRETRAINED, OUTPUTS})  # and by a run of a recipe
+OF_RECIPES = frozenset({RECIPE, DATA, DIGESTS, CARD, PRETRAINED, OUTPUTS})  # and by a run of a recipe
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def start_run(recipe: Any, job: Job, asked: Request, with_files: bool = True) ->
         if with_files:
             require_paths(recipe)
         return Start(begun_with(recipe, folder), "new", notes=notes)
+    require_unchanged(folder)
     record = DataRecord.load(folder)
     started = same_run(recipe, folder, any_data=asked.accept_changed_data or record is not None)
     if not has_checkpoint(folder) and (folder / MODEL).is_file() and (folder / CARD).is_file():
@@ -93,7 +95,7 @@ def is_planned(folder: Path) -> bool:
 def is_partial_run(folder: Path, job: Job) -> bool:
     """Whether a run was killed here before it was planned: then there is only what its job prepared."""
     names = {path.name for path in folder.iterdir() if not TEMPORARY.fullmatch(path.name)}
-    return names <= {RECIPE, DATA, LOCK, PRETRAINED, *job.artifact_names()}
+    return names <= {RECIPE, DATA, DIGESTS, LOCK, PRETRAINED, *job.artifact_names()}
 
 
 def begun_with(recipe: Any, folder: Path) -> Any:

@@ -20,6 +20,7 @@ from harken.errors import UserError
 from harken.files import atomic_folder, atomic_write, expand_user
 from harken.recipe import load_recipe
 from harken.tasks.registry import job_of
+from harken.training.digests import DIGESTS, require_unchanged
 from harken.training.folder import MODEL
 from harken.training.weights import load_tensors, save_tensors
 
@@ -72,7 +73,7 @@ def average_models(folders: Sequence[Path | str], out: Path | str, weights: Sequ
         first = first or tensors
     with atomic_folder(out) as temporary:
         save_tensors(temporary / MODEL, {name: one.to(first[name].dtype) for name, one in total.items()})
-        for name in ("recipe.toml", "data.json", *sorted(names)):
+        for name in ("recipe.toml", "data.json", DIGESTS, *sorted(names)):
             if (paths[0] / name).is_dir():
                 shutil.copytree(paths[0] / name, temporary / name)
             elif (paths[0] / name).is_file():
@@ -87,6 +88,7 @@ def _recipe(folder: Path) -> Any:
     for name in ("recipe.toml", MODEL):
         if not (folder / name).is_file():
             raise UserError(f"{folder} has no {name}, so it is no finished model folder; train one with harken train")
+    require_unchanged(folder)
     return load_recipe(folder / "recipe.toml")
 
 

@@ -26,6 +26,7 @@ from torch import nn
 from harken.errors import UserError
 from harken.tasks.sequence_task import length_batches
 from harken.training.device import choose_device
+from harken.training.digests import require_unchanged
 from harken.training.folder import MODEL
 from harken.training.weights import load_weights, without_initialization
 
@@ -93,6 +94,7 @@ class Predictor(ABC, Generic[R, M]):
             UserError: the folder does not hold together.
         """
         device = choose_device(device)
+        require_unchanged(folder)
         with without_initialization():
             predictor = cls.open(folder, recipe, device)
         load_weights(predictor.model, folder / MODEL)
