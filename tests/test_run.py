@@ -282,8 +282,7 @@ def test_a_run_that_was_killed_while_it_planned_keeps_its_precision(
         patched.setattr(plan, "fit_training", killed)
         with pytest.raises(RuntimeError, match="killed"):
             train("train.precision=auto")
-    assert not (tmp_path / "out" / "recipe.toml").exists()
-    shutil.rmtree(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
     kept.rename(tmp_path / "out")
     monkeypatch.setattr(device, "bfloat16_speedup", lambda: 1.0)
     assert train("train.precision=auto", resume=True).recipe.train.precision == "bfloat16"
@@ -294,3 +293,40 @@ def test_a_recipe_cannot_be_changed() -> None:
     for table, key in ((recipe, "task"), (recipe.train, "max_steps"), (recipe.model, "width"), (recipe.data, "size")):
         with pytest.raises(ValidationError, match="frozen"):
             setattr(table, key, getattr(table, key))
+
+
+@pytest.mark.parametrize("moment", ["plan.fit_training", "run.record_data", "run.Trainer", "training.loop.MetricsLog"])
+def test_a_start_that_fails_leaves_nothing_behind(
+    train: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise UserError("no space left")
+
+    with monkeypatch.context() as patched, pytest.raises(UserError, match="no space left"):
+        patched.setattr(f"harken.{moment}", fail)
+        train()
+    assert not (tmp_path / "out").exists()
+    assert train() and step(tmp_path / "out") == 4
+
+
+def test_a_start_from_a_folder_without_a_run_leaves_nothing_behind(train: Callable, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out").mkdir()
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"train.branch_from: there is no checkpoint in"):
+            train(f"train.branch_from={tmp_path / 'elsewhere'}")
+        assert not any((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize("name", ["C:\\runs\\x", "aux", "a:b", "x. ", "*?", "-x", "ünï", "a" * 255])
+def test_any_name_of_a_folder_works(train: Callable, tmp_path: Path, name: str) -> None:
+    out = tmp_path / name
+    harken.train(tmp_path / "mine.toml", out, overrides=["train.max_steps=1"], progress=False)
+    assert harken.load(out, "cpu").folder == out
+
+
+@pytest.mark.parametrize("out", ["mine.en/x", "a" * 256, "/proc/nothing/x", "x\0y"])
+def test_a_folder_that_cannot_be_made_is_one_sentence(train: Callable, tmp_path: Path, out: str) -> None:
+    with pytest.raises(UserError, match="cannot be|choose another") as caught:
+        harken.train(tmp_path / "mine.toml", tmp_path / out, progress=False)
+    assert "\n" not in str(caught.value)

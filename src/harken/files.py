@@ -40,7 +40,7 @@ def atomic_write(path: Path | str, content: str | bytes) -> Path:
     data = content.encode() if isinstance(content, str) else content
     target = output_target(Path(path))
     if is_stream(target):
-        with _refusing(target), open(target, "wb", buffering=0) as stream:
+        with refusing(target), open(target, "wb", buffering=0) as stream:
             view = memoryview(data)
             while view:
                 view = view[stream.write(view) or 0 :]
@@ -61,7 +61,7 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
     if is_stream(target):
         raise UserError(f"{path} is a device or a pipe, but a file is needed here; choose another place")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    with _refusing(target):
+    with refusing(target):
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
@@ -88,10 +88,10 @@ def atomic_folder(path: Path | str) -> Iterator[Path]:
         raise UserError(f"{path} is not empty; choose another folder")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with _refusing(target):
+        with refusing(target):
             temporary.mkdir(parents=True)
         yield temporary
-        with _refusing(target):
+        with refusing(target):
             os.replace(temporary, target)
             sync_folder(target.parent)
     finally:
@@ -109,7 +109,7 @@ def open_output(path: Path | str) -> Iterator[TextIO]:
     """
     target = output_target(Path(path))
     if is_stream(target):
-        with _refusing(target), open(target, "w", encoding="utf-8", buffering=1) as stream:
+        with refusing(target), open(target, "w", encoding="utf-8", buffering=1) as stream:
             yield stream
         return
     with atomic_path(target) as temporary, open(temporary, "w", encoding="utf-8") as file:
@@ -121,8 +121,10 @@ def expand_user(path: Path | str) -> Path:
     """The path with a leading `~` or `~user` replaced by the home folder.
 
     Raises:
-        UserError: there is no such user.
+        UserError: there is no such user, or the path holds a NUL character.
     """
+    if "\0" in str(path):
+        raise UserError(f"{path} holds a NUL character, which no file name can have; choose another name")
     try:
         return Path(path).expanduser()
     except RuntimeError as problem:
@@ -225,7 +227,7 @@ def _mode(target: Path) -> int:
 
 
 @contextmanager
-def _refusing(target: Path) -> Iterator[None]:
+def refusing(target: Path) -> Iterator[None]:
     """Turn an error of the file system into one sentence."""
     try:
         yield

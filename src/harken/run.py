@@ -13,7 +13,7 @@ from harken.errors import UserError
 from harken.files import atomic_write
 from harken.plan import Plan, Table, announce, join_plan, plan, resolve, resume_plan
 from harken.recipe import Recipe
-from harken.run_folders.starting import Start, require_same_data, require_same_trunk, start_run
+from harken.run_folders.starting import Start, removed_on_failure, require_same_data, require_same_trunk, start_run
 from harken.tasks.data_record import DATA, DataRecord, digests_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.pretrained_embeddings import FILE as PRETRAINED
@@ -53,24 +53,25 @@ def run_recipe(
             return _load_finished(start, job, folder, progress, group)
         display = choose_display(progress)
         report_to(display.log)
-        planned = _plan(start, folder, table, group)
-        if planned.recipe.train.branch_from is not None and start.state == "new":
-            require_same_trunk(planned.recipe, job, folder, Path(planned.recipe.train.branch_from))
-        recipe, prepared, notes = planned.recipe, planned.prepared, list(start.notes)
-        record = record_data(job, recipe, prepared, start, asked)
-        (folder / DIGESTS).unlink(missing_ok=True)  # of the recipe that is now replaced
-        atomic_write(folder / RECIPE, recipe.to_toml())
-        write_digests(folder, job.artifact_names() | {PRETRAINED})
-        record.save(folder)
-        if recipe.train.tensorboard:
-            try:
-                callbacks = [*callbacks, TensorBoard(folder)]
-            except UserError as missing:
-                notes.append(str(missing))
-        if progress:
-            print("\n".join([*describe(planned, group), *(f"note: {note}" for note in notes)]), flush=True)
-        trainer = Trainer(prepared.task, recipe.train, folder, display, callbacks, group)
-        state = trainer.run(resume=start.state == "resuming")
+        with removed_on_failure(start, folder, job):
+            planned = _plan(start, folder, table, group)
+            if planned.recipe.train.branch_from is not None and start.state == "new":
+                require_same_trunk(planned.recipe, job, folder, Path(planned.recipe.train.branch_from))
+            recipe, prepared, notes = planned.recipe, planned.prepared, list(start.notes)
+            record = record_data(job, recipe, prepared, start, asked)
+            (folder / DIGESTS).unlink(missing_ok=True)  # of the recipe that is now replaced
+            atomic_write(folder / RECIPE, recipe.to_toml())
+            write_digests(folder, job.artifact_names() | {PRETRAINED})
+            record.save(folder)
+            if recipe.train.tensorboard:
+                try:
+                    callbacks = [*callbacks, TensorBoard(folder)]
+                except UserError as missing:
+                    notes.append(str(missing))
+            if progress:
+                print("\n".join([*describe(planned, group), *(f"note: {note}" for note in notes)]), flush=True)
+            trainer = Trainer(prepared.task, recipe.train, folder, display, callbacks, group)
+            state = trainer.run(resume=start.state == "resuming")
         write_card(folder, recipe, job, prepared, state)
         if progress:
             _warn(display, recipe, prepared, folder, state)
@@ -108,11 +109,7 @@ def _plan(start: Start, folder: Path, table: Table | None, group: Group | None) 
         return resume_plan(start.recipe, folder, table=table, group=group)
     recipe, _ = resolve(start.recipe)
     atomic_write(folder / RECIPE, recipe.to_toml())
-    try:
-        return plan(recipe, folder, table=table, group=group)
-    except BaseException:
-        (folder / RECIPE).unlink(missing_ok=True)
-        raise
+    return plan(recipe, folder, table=table, group=group)
 
 
 def _load_finished(start: Start, job: Job, folder: Path, progress: bool, group: Group | None) -> Any:

@@ -7,7 +7,8 @@ decides and writes; a job that torchrun starts again after a failure resumes, wh
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -106,6 +107,17 @@ def begun_with(recipe: Any, folder: Path) -> Any:
     is_open = {key: getattr(recipe.train, key) in ("auto", None) for key in AUTO_KEYS}
     known = {key: getattr(earlier, key) for key in AUTO_KEYS if is_open[key]}
     return recipe.model_copy(update={"train": recipe.train.model_copy(update=known)})
+
+
+@contextmanager
+def removed_on_failure(start: Start, folder: Path, job: Job) -> Iterator[None]:
+    """Start a run inside the block: where a new one fails before its first checkpoint, the folder is left as it was."""
+    try:
+        yield
+    except BaseException:
+        if start.state == "new" and not has_checkpoint(folder):
+            remove_run(folder, WRITTEN | OF_RECIPES | job.artifact_names())
+        raise
 
 
 def remove_run(folder: Path, names: Iterable[str]) -> None:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Self
 from filelock import FileLock, Timeout
 
 from harken.errors import UserError
-from harken.files import expand_user, remove_temporaries
+from harken.files import expand_user, refusing, remove_temporaries
 
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -80,9 +80,11 @@ def request(out: str | Path, resume: bool, restart: bool, accept_changed_data: b
         raise UserError("accept_changed_data=True only goes with resume=True; leave it out for a new run")
     if is_restarted():
         resume, restart = True, False
-    if folder.exists() and not folder.is_dir():
+    with refusing(folder):
+        is_file, is_empty = folder.exists() and not folder.is_dir(), is_empty_dir(folder)
+    if is_file:
         raise UserError(f"{folder} is a file; give a folder to train into")
-    if not (resume or restart or is_follower() or is_empty_dir(folder)):
+    if not (resume or restart or is_follower() or is_empty):
         raise UserError(
             f"{folder} is not empty; train into a new folder, continue the run in it with resume=True, or delete it "
             "with restart=True"
@@ -111,24 +113,25 @@ class RunLock:
         """Take the folder and remove temporary files of killed processes.
 
         Raises:
-            UserError: another process has it.
+            UserError: another process has it, or it cannot be created or written.
         """
         if is_follower():
             return
         self.created = not self.folder.exists()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        try:
-            self.lock.acquire()
-        except Timeout:
-            raise UserError(
-                f"{self.folder} is in use by {_owner(self.path)}; wait until it ends, or train into another folder"
-            ) from None
-        try:
-            with suppress(PermissionError):  # Windows: a locked file cannot be written
-                self.path.write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
-        except OSError:  # the disk is full
-            self.release()
-            raise
+        with refusing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self.lock.acquire()
+            except Timeout:
+                raise UserError(
+                    f"{self.folder} is in use by {_owner(self.path)}; wait until it ends, or train into another folder"
+                ) from None
+            try:
+                with suppress(PermissionError):  # Windows: a locked file cannot be written
+                    self.path.write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
+            except OSError:  # the disk is full
+                self.release()
+                raise
         remove_temporaries(self.folder)
 
     def release(self) -> None:
