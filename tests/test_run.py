@@ -327,6 +327,38 @@ def test_any_name_of_a_folder_works(train: Callable, tmp_path: Path, name: str) 
 
 @pytest.mark.parametrize("out", ["mine.en/x", "a" * 256, "/proc/nothing/x", "x\0y"])
 def test_a_folder_that_cannot_be_made_is_one_sentence(train: Callable, tmp_path: Path, out: str) -> None:
-    with pytest.raises(UserError, match="cannot be|choose another") as caught:
+    with pytest.raises(UserError, match=r"cannot be|choose another") as caught:
         harken.train(tmp_path / "mine.toml", tmp_path / out, progress=False)
     assert "\n" not in str(caught.value)
+
+
+def test_a_resumed_run_keeps_the_precision_that_was_measured(
+    train: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "bfloat16_speedup", lambda: 2.0)
+    train("train.precision=auto", "train.max_steps=2")
+    monkeypatch.setattr(device, "bfloat16_speedup", lambda: 1.0)
+    assert train("train.precision=auto", "train.max_steps=4", resume=True).recipe.train.precision == "bfloat16"
+    monkeypatch.setattr(device, "bfloat16_speedup", lambda: 0.0)  # another machine, where it crashes
+    sentence = r"out cannot be resumed here as it began: train\.precision bfloat16 crashes on this CPU; resume it on"
+    with pytest.raises(UserError, match=sentence):
+        train("train.precision=auto", "train.max_steps=6", resume=True)
+    assert step(tmp_path / "out") == 4
+
+
+def test_a_run_of_a_device_that_is_not_here_is_not_resumed(train: Callable, tmp_path: Path) -> None:
+    train("train.max_steps=2")
+    recipe = tmp_path / "out" / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace('device = "cpu"', 'device = "cuda:77"'))
+    with pytest.raises(UserError, match=r"cannot be resumed here as it began: train\.device 'cuda:77' needs"):
+        train("train.device=auto", resume=True)
+
+
+def test_a_resumed_run_keeps_its_kernels(train: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARKEN_KERNELS", "off")
+    train("train.max_steps=2")
+    monkeypatch.delenv("HARKEN_KERNELS")
+    with pytest.raises(UserError, match=r"was trained with HARKEN_KERNELS=off, which is not set now; set it, or train"):
+        train(resume=True)
+    monkeypatch.setenv("HARKEN_KERNELS", "off")
+    assert train(resume=True) and step(tmp_path / "out") == 4

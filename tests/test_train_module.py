@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import harken
+from harken.training import device
+from harken.training.checkpoints import saved_settings
 
 RECIPE: dict[str, Any] = {
     "task": "classify",
@@ -128,3 +130,23 @@ def test_sums_with_counts_lists_of_examples_and_dicts(tmp_path: Path) -> None:
 def test_what_a_module_lacks_is_said(tmp_path: Path, options: dict[str, Any], words: str) -> None:
     with pytest.raises(harken.UserError, match=words):
         harken.train(Sum(), tmp_path / "run", progress=False, **options)
+
+
+def test_a_resumed_module_keeps_what_was_chosen_for_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(steps: int, **settings: Any) -> None:
+        given = {**SETTINGS, "max_steps": steps, "precision": "auto", "workers": None, **settings}
+        options = {"settings": given, "loss": squared_error, "progress": False, "resume": True}
+        harken.train(Sum(), tmp_path / "run", data=numbers(40), **options)
+
+    monkeypatch.setattr(device, "bfloat16_speedup", lambda: 2.0)
+    monkeypatch.setattr(device, "choose_workers", lambda: 1)
+    train(2)
+    monkeypatch.setattr(device, "bfloat16_speedup", lambda: 1.0)
+    monkeypatch.setattr(device, "choose_workers", lambda: 2)
+    train(4)
+    settings = saved_settings(tmp_path / "run")
+    assert (settings["precision"], settings["workers"], settings["device"]) == ("bfloat16", 1, "cpu")
+    with pytest.raises(harken.UserError, match=r"was trained with train\.workers = 1, not 2"):
+        train(6, workers=2)

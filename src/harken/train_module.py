@@ -32,9 +32,9 @@ from torch.utils.data import TensorDataset, default_collate
 from harken.errors import UserError
 from harken.recipe.errors import explain
 from harken.run_folders.starting import WRITTEN, remove_run
-from harken.training.checkpoints import has_checkpoint
+from harken.training.checkpoints import has_checkpoint, saved_settings
 from harken.training.config import TrainConfig
-from harken.training.device import choose_machine
+from harken.training.device import choose_machine, fill_open
 from harken.training.display import choose_display
 from harken.training.folder import MODEL, RunLock, is_empty_dir, is_follower, is_restarted, request
 from harken.training.loop import Trainer
@@ -165,6 +165,7 @@ def train_module(
         resuming = asked.resume and has_checkpoint(folder)
         if not (resuming or is_follower() or is_restarted() or is_empty_dir(folder)):
             raise UserError(f"{folder} is not empty; give another folder, or resume=True to continue the run in it")
+        config = choose_machine(fill_open(config, saved_settings(folder) if resuming else {}))[0]
         if group is not None:
             group.connect(config.device)
             resuming = group.broadcast(resuming)
@@ -190,7 +191,6 @@ class _Part(Sequence[Any]):
 
 def _settings(values: dict[str, Any]) -> TrainConfig:
     try:
-        config = TrainConfig.model_validate(values)
+        return TrainConfig.model_validate(values)
     except ValidationError as problem:
         raise UserError(explain(problem, TrainConfig, values, "settings")) from None
-    return choose_machine(config)[0]

@@ -90,12 +90,15 @@ def test_a_child_that_dies_counts_as_0(monkeypatch: pytest.MonkeyPatch, code: st
     assert device.bfloat16_speedup() == found
 
 
-def test_a_child_that_never_ends_counts_as_0(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_a_busy_machine_does_not_finish_is_neither_faster_nor_a_crash(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def late(*_: object, **__: object) -> None:
         raise device.subprocess.TimeoutExpired("python", 60)
 
     monkeypatch.setattr(device.subprocess, "run", late)
-    assert device.bfloat16_speedup() == 0.0
+    assert choose_precision("auto", "cpu") == "float32"
+    assert choose_precision("bfloat16", "cpu") == "bfloat16"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +134,10 @@ def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
         choose_device("toaster")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert choose_device("auto") == "cuda"
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert choose_device("cuda:1") == "cuda:1"
+    with pytest.raises(UserError, match="'cuda:2' needs CUDA device 2, and torch finds 2; use auto"):
+        choose_device("cuda:2")
 
 
 def test_workers_are_one_a_core_up_to_eight(monkeypatch: pytest.MonkeyPatch) -> None:

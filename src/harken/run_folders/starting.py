@@ -22,7 +22,8 @@ from harken.tasks.data_record import DATA, UNCHECKED, Change, ChangedDataError, 
 from harken.tasks.job import Job
 from harken.tasks.pretrained_embeddings import FILE as PRETRAINED
 from harken.training.checkpoints import has_checkpoint, remove_shards
-from harken.training.device import AUTO_KEYS
+from harken.training.config import TrainConfig
+from harken.training.device import AUTO_KEYS, choose_machine, fill_open
 from harken.training.diagnosis import BATCHES
 from harken.training.digests import DIGESTS, require_unchanged
 from harken.training.folder import CARD, CHECKPOINT, LOCK, MODEL, PREVIOUS, RECIPE, Request, is_empty_dir
@@ -78,6 +79,7 @@ def start_run(recipe: Any, job: Job, asked: Request, with_files: bool = True) ->
             f"{folder} holds an unfinished run without a checkpoint, so it cannot be resumed; train into a new "
             "folder, or start this run over with restart=True, which deletes it"
         )
+    require_same_machine(folder, started.train)
     if record is not None:
         changes = record.changes(job, started)
         require_same_data(asked, changes)
@@ -104,9 +106,7 @@ def begun_with(recipe: Any, folder: Path) -> Any:
     if not (folder / RECIPE).is_file():
         return recipe
     earlier = load_recipe(folder / RECIPE, with_data=False).train
-    is_open = {key: getattr(recipe.train, key) in ("auto", None) for key in AUTO_KEYS}
-    known = {key: getattr(earlier, key) for key in AUTO_KEYS if is_open[key]}
-    return recipe.model_copy(update={"train": recipe.train.model_copy(update=known)})
+    return recipe.model_copy(update={"train": fill_open(recipe.train, dict(earlier))})
 
 
 @contextmanager
@@ -139,6 +139,21 @@ def require_same_data(asked: Request, changes: list[Change]) -> None:
     """
     if changes and (not asked.accept_changed_data or any(change.is_missing for change in changes)):
         raise ChangedDataError(asked.folder, changes)
+
+
+def require_same_machine(folder: Path, train: TrainConfig) -> None:
+    """Refuse to resume a run whose device or precision this machine does not have.
+
+    Raises:
+        UserError: see above.
+    """
+    try:
+        choose_machine(train)
+    except UserError as problem:
+        raise UserError(
+            f"{folder} cannot be resumed here as it began: {str(problem).partition(';')[0]}; resume it on a machine "
+            "like the one it began on, or train into a new folder"
+        ) from problem
 
 
 def same_run(recipe: Any, folder: Path, any_data: bool = False) -> Any:

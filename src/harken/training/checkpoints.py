@@ -255,6 +255,19 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
     return None
 
 
+def saved_settings(folder: Path) -> dict[str, Any]:
+    """The settings in the newest readable checkpoint, without its tensors; {} where there is none."""
+    from safetensors import SafetensorError, safe_open
+
+    for path in (folder / name for name in CHECKPOINTS):
+        with suppress(SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError):
+            if path.suffix == ".json":
+                return dict(json.loads(path.read_text(encoding="utf-8"))["settings"])
+            with safe_open(path, "pt") as stored:
+                return dict(json.loads(stored.metadata()["state"])["settings"])
+    return {}
+
+
 def has_checkpoint(folder: Path) -> bool:
     """Whether a run can be resumed from here."""
     return any((folder / name).is_file() for name in CHECKPOINTS)

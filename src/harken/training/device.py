@@ -12,7 +12,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 from harken.machine import available_cores
 from harken.training.config import Decision, TrainConfig
@@ -54,6 +56,12 @@ def choose_machine(train: TrainConfig) -> tuple[TrainConfig, tuple[Decision, ...
     return train.model_copy(update=values), tuple(decisions)
 
 
+def fill_open(train: TrainConfig, known: Mapping[str, Any]) -> TrainConfig:
+    """Settings with the values that an earlier start chose for the machine, where they are open."""
+    values = {key: known[key] for key in AUTO_KEYS if key in known and getattr(train, key) in ("auto", None)}
+    return train.model_copy(update=values)
+
+
 def choose_workers() -> int:
     """Processes to train with on a CPU: one per core, up to eight; one where processes cannot be forked."""
     return min(8, available_cores()) if sys.platform.startswith("linux") else 1
@@ -73,17 +81,21 @@ def choose_device(name: str) -> str:
         raise UserError(f"train.device {name!r} is not a device; use auto, cpu, cuda or cuda:N") from problem
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"train.device {name!r} needs a CUDA device, and torch finds none; use auto or cpu")
+    if device.type == "cuda" and (device.index or 0) >= max(1, count := torch.cuda.device_count()):
+        raise UserError(f"train.device {name!r} needs CUDA device {device.index}, and torch finds {count}; use auto")
     return name
 
 
 def _trial(environment: dict[str, str]) -> float:
-    """The speedup of bfloat16, measured in a child process; 0 where the child crashes."""
+    """The speedup of bfloat16, measured in a child process; 0 where it crashes, 1 where a busy machine is too slow."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", _TRIAL], env=environment, capture_output=True, text=True, timeout=60, check=False
         )
         return float(done.stdout) if done.returncode == 0 else 0.0
-    except (OSError, ValueError, subprocess.TimeoutExpired):
+    except subprocess.TimeoutExpired:
+        return 1.0
+    except (OSError, ValueError):
         return 0.0
 
 

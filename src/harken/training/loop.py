@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from harken.errors import Interrupted, MachineError, UserError
+from harken.kernels.settings import kernels_enabled
 from harken.training.checkpoints import CheckpointWriter, Progress, load_checkpoint
 from harken.training.config import TrainConfig
 from harken.training.device import peak_flops
@@ -259,9 +260,17 @@ class Trainer:
         checkpoint = load_checkpoint(folder)
         if checkpoint is None:
             return False
-        for key, value in self._settings().items():
-            if checkpoint.settings.get(key) != value:
-                old = str(checkpoint.settings.get(key))[:100]
+        saved = checkpoint.settings
+        compared = self._settings() if folder == self.folder else self._batch_settings()
+        for key, value in compared.items():
+            if saved.get(key, value) != value and key == "kernels":
+                is_set = "is not set now; set it" if saved[key] == "off" else "is set now; unset it"
+                state = "with" if saved[key] == "off" else "without"
+                raise UserError(
+                    f"{folder} was trained {state} HARKEN_KERNELS=off, which {is_set}, or train into a new folder"
+                )
+            if saved.get(key, value) != value:
+                old = str(saved[key])[:100]
                 raise UserError(
                     f"{folder} was trained with train.{key} = {old}, not {value}; resume with the old value "
                     f"(--set train.{key}={old}) or train into a new folder"
@@ -275,6 +284,11 @@ class Trainer:
         return True
 
     def _settings(self) -> dict[str, Any]:
-        """The settings that must not change when a run is resumed."""
-        config = self.config
-        return {"seed": config.seed, "batch_tokens": config.batch_tokens, "precision": config.precision}
+        """The settings that must not change when a run is resumed; any number of ranks may resume one."""
+        machine = ("device", "threads", "workers") if self.group is None else ("device", "threads")
+        settings = self._batch_settings() | {key: getattr(self.config, key) for key in machine}
+        return settings | {"kernels": "on" if kernels_enabled() else "off"}
+
+    def _batch_settings(self) -> dict[str, Any]:
+        """The settings that give the checkpoint of a run its meaning, also for a branch of it."""
+        return {key: getattr(self.config, key) for key in ("seed", "batch_tokens", "precision")}
