@@ -1,11 +1,17 @@
 """The package itself: `import harken` is quick and lazy, and gives what it promises."""
 
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 import harken
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_import_loads_nothing_heavy() -> None:
@@ -22,7 +28,6 @@ def test_names_come_from_where_they_are_defined() -> None:
     assert harken.UserError is UserError
     assert harken.check is check is api.check
     assert harken.nn.__name__ == "harken.nn"
-    assert isinstance(harken.__version__, str)
     assert set(harken.__all__) <= set(dir(harken))
 
 
@@ -54,3 +59,14 @@ def test_every_job_has_its_object() -> None:
         found = getattr(harken, name)
         assert found.__name__ == name and name in harken.__all__
     assert (harken.MaskedReader, harken.Penman) == (harken.MaskedLanguageModel, harken.HandwritingSynthesizer)
+
+
+def test_the_version_has_one_source() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "harken.__version__"}
+    newest = re.search(r"^## \[(\S+)\](?: (\d\S*))?", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert newest is not None
+    unreleased = newest[1] == "Unreleased"
+    assert Version(harken.__version__).base_version == (newest[2] if unreleased else newest[1])
+    assert Version(harken.__version__).is_prerelease == unreleased

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from harken.tasks.translate.translation import Translation
     from harken.tasks.translate.translator import Translator
 
-    __version__: str
+__version__ = "0.2.0.dev0"  # pyproject.toml reads it from here
 
 __all__ = [
     "Answer",
@@ -127,15 +127,6 @@ _HOME = {  # name -> the module that defines it
 _EARLIER = {"MaskedReader": "MaskedLanguageModel", "Penman": "HandwritingSynthesizer"}  # names in 0.1
 
 
-def _installed_version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("harken")
-    except PackageNotFoundError:  # run from a checkout that was never installed
-        return "0+unknown"
-
-
 def __getattr__(name: str) -> Any:
     if name in _EARLIER:
         value = __getattr__(_EARLIER[name])
@@ -143,8 +134,6 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_HOME[name]), name)
     elif name == "nn":
         value = import_module("harken.nn")
-    elif name == "__version__":
-        value = _installed_version()
     else:
         raise AttributeError(f"module 'harken' has no attribute {name!r}")
     globals()[name] = value  # the next look-up does not come here
