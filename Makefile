@@ -7,12 +7,14 @@ PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13; do \
 BIN := .venv/bin
 RUN_READY := .venv/.run-ready
 DEV_READY := .venv/.dev-ready
-SPREAD := --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder  # a file's tests share what they train
+# The tests of a file share what they train, so they run in one process.
+SPREAD := --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder --durations=15
+GPU_PYTHON = $(if $(filter file,$(origin PYTHON)),$(BIN)/python,$(PYTHON))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-wheel lint types docs-images clean
+.PHONY: help setup demo test test-slow test-gpu test-wheel coverage lint types docs-images clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +29,14 @@ test: lint types ## lint, check types and run the quick tests
 
 test-slow: $(DEV_READY) ## run every test, also those that take minutes
 	@$(BIN)/python -m pytest $(SPREAD)
+
+test-gpu: ## run tests/gpu in parallel shards on one GPU; PYTHON=... names a Python with torch for CUDA and pytest
+	@PYTHONPATH=src $(GPU_PYTHON) tests/gpu/run_shards.py
+
+coverage: $(DEV_READY) ## run the quick tests and print their coverage by package of src/harken
+	@rm -f .coverage .coverage.*
+	@$(BIN)/python -m pytest -m "not slow" $(SPREAD) --cov=harken --cov-report=json:.coverage.json
+	@$(BIN)/python tests/coverage_by_package.py .coverage.json
 
 test-wheel: $(DEV_READY) ## build the wheel, install it into a clean environment and run the demo there
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && set -e; \
@@ -46,7 +56,7 @@ docs-images: $(DEV_READY) ## draw the pictures of the documentation again
 	@$(BIN)/python docs/make_images.py
 
 clean: ## remove .venv, caches and build leftovers; trained models in runs/ stay
-	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A virtual environment, made again where an earlier attempt left half of one behind. Debian keeps Python's venv in a
