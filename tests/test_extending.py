@@ -70,10 +70,6 @@ def changes(*overrides: str) -> list[str]:
     return [part for override in (*TINY, *overrides) for part in ("--set", override)]
 
 
-def test_the_job_of_the_page_is_about_150_lines() -> None:
-    assert len(blocks("python")[0].splitlines()) < 180
-
-
 def test_the_job_trains_evaluates_and_predicts(run: Callable[..., Any], place: Path) -> None:
     plugin = ("--plugin", "spaces.py")
     done = run(*plugin, "train", "spaces.toml", "--out", "runs/spaces", *changes())

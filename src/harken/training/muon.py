@@ -84,7 +84,7 @@ def orthogonalised(matrices: Tensor) -> Tensor:
     """
     a, b, c = COEFFICIENTS
     low = torch.bfloat16 if matrices.is_cuda else torch.float32  # some CPUs crash in bfloat16
-    values = matrices.to(low)
+    values: Tensor = matrices.to(low)
     tall = values.shape[-2] > values.shape[-1]
     values = values.mT if tall else values
     values = values / values.norm(dim=(-2, -1), keepdim=True).clamp(min=SMALLEST_NORM)

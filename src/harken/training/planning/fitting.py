@@ -151,7 +151,7 @@ def round_batch(tokens: float) -> int:
     >>> [round_batch(tokens) for tokens in (512, 700, 1000, 3000)]
     [512, 768, 1024, 3072]
     """
-    unit = 2 ** max(0, math.floor(math.log2(tokens)) - 1)
+    unit = 1 << max(0, math.floor(math.log2(tokens)) - 1)
     return round(tokens / unit) * unit
 
 

@@ -80,7 +80,8 @@ class CapturedUpdates(Strategy):
         """How many graphs may be captured."""
         gradients = sum(parameter.numel() * parameter.element_size() for parameter in self.parameters)
         memory = torch.cuda.get_device_properties(self.device).total_memory
-        return min(self.task.static_shapes, max(1, int(MEMORY_SHARE * memory / gradients)))  # type: ignore[attr-defined]
+        shapes: int = self.task.static_shapes  # type: ignore[attr-defined]
+        return min(shapes, max(1, int(MEMORY_SHARE * memory / gradients)))
 
     def update(self, step: int, batches: list[Indices], num_tokens: int, rate: float) -> StepResult:
         """See `Strategy.update`; nothing here waits for the GPU once a graph is captured."""

@@ -41,6 +41,9 @@ LOST_RANK = (
 class Group:
     """All ranks of a job; made once in a process by `joined`."""
 
+    rank: int
+    world_size: int
+
     def __init__(self) -> None:
         store, self.rank, self.world_size = next(iter(dist.rendezvous("env://")))
         attempt = [os.environ.get(name, "0") for name in ("TORCHELASTIC_RESTART_COUNT", "MASTER_PORT", "WORLD_SIZE")]
@@ -115,7 +118,8 @@ class Group:
         if not self.is_main:
             packed = torch.empty(int(size), dtype=torch.uint8)
         dist.broadcast(packed, 0)
-        return _unpacked(packed)
+        received: T = _unpacked(packed)
+        return received
 
     def gather(self, value: Any) -> list[Any]:
         """The values of all ranks in their order, on every rank."""
