@@ -99,3 +99,10 @@ def test_variational_mask_is_for_a_loop() -> None:
     assert mask.dtype == torch.float64
     assert set(mask.unique().tolist()) == {0.0, 2.0}
     assert layer.eval().mask(3, 200, like) is None
+
+
+@pytest.mark.parametrize("kind", [Dropout, VariationalDropout])
+@pytest.mark.parametrize("value", [True, -0.1, 1.5])
+def test_what_is_no_probability_is_refused(kind: type[torch.nn.Module], value: float) -> None:
+    with pytest.raises(ValueError, match=f"p is {value}, but it is a probability"):
+        kind(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -18,7 +18,6 @@ from harken.data.text.examples import Labelled, LabelledSplits
 from harken.errors import UserError
 from harken.estimators import running
 from harken.estimators.inputs import read, rows_alike
-from harken.recipe import Recipe
 from harken.registry import CELLS, recipe_class
 from harken.tasks.job import Prepared
 from harken.tasks.labelled.job import LabelledJob
@@ -27,15 +26,26 @@ from harken.tasks.registry import job_of
 from harken.tasks.sequence_task import length_batches
 
 SEEDS = 2**31 - 1
-SECTIONS = {"classify": "classifier", "regress": "regressor"}  # of a recipe
 BATCH_TOKENS = 16384
 ARCHITECTURES = ("transformer", "convolutional")  # that `cell` may name, as well as the cells
 PARAMETERS = {"max_steps": "max_iter", "kind": "tokenizer", "size": "vocabulary_size", "seed": "random_state"}
 
 
 class SequenceEstimator(BaseEstimator):
-    """Parameters are those of `__init__`; the results of `fit` end in an underscore."""
+    """Parameters are the fields of the subclass, a dataclass; the results of `fit` end in an underscore."""
 
+    task: ClassVar[str]  # the job
+    dtype: ClassVar[torch.dtype] = torch.float64  # of predictions: a row's result does not depend on its neighbours
+    cell: str
+    width: int
+    layers: int
+    bidirectional: bool  # of an estimator that may read both ways
+    dropout: float
+    max_iter: int
+    batch_size: int
+    learning_rate: float
+    device: str
+    random_state: Any
     files_: running.Files
 
     def __getstate__(self) -> dict[str, Any]:
@@ -49,7 +59,7 @@ class SequenceEstimator(BaseEstimator):
         check_is_fitted(self, "files_")
         if "model_" not in self.__dict__:
             self.model_ = running.load_files(self.files_)
-            self.model_.model.double()  # so that a row's result does not depend on its neighbours
+            self.model_.model.to(self.dtype)
         return self.model_
 
     def save(self, folder: str | Path) -> Path:
@@ -58,55 +68,59 @@ class SequenceEstimator(BaseEstimator):
         running.write(self.files_, Path(folder))
         return Path(folder)
 
-    def _train(self, recipe: Recipe, prepare: Callable[[Any, Path], Prepared]) -> None:
-        self.__dict__.pop("model_", None)
-        with sklearn_errors():
-            self.files_ = running.train_quietly(recipe, prepare)
-        self.n_iter_: int = recipe.train.max_steps or 0
-        _ = self.model
-
-    def _recipe(self, task: str, sections: dict[str, Any], batch_tokens: int) -> Any:
-        """A recipe of this estimator's parameters and some sections.
+    def _train(self, sections: dict[str, Any], longest: int, prepare: Callable[[Any, Path], Prepared]) -> None:
+        """Train what `prepare` makes of the recipe, which has some sections of the subclass.
 
         Raises:
             ValueError: a parameter that no recipe would take, in scikit-learn's words.
         """
         self._check_parameters()
-        known: Any = self
-        seed = known.random_state
+        values = {"task": self.task, **sections, "train": self._train_section(longest)}
+        values["model"] = {**self._model_section(), **sections.get("model", {})}
+        try:
+            recipe = recipe_class(self.task).model_validate(values)
+        except ValidationError as problem:
+            raise ValueError(self._explain(problem)) from None
+        self.__dict__.pop("model_", None)
+        with sklearn_errors():
+            self.files_ = running.train_quietly(recipe, prepare)
+        self.n_iter_ = int(self.max_iter)
+        _ = self.model
+
+    def _train_section(self, longest: int) -> dict[str, Any]:
+        """`batch_size` sequences of `longest` steps in every batch."""
+        seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(SEEDS)
-        train = {
-            "max_steps": known.max_iter,
-            "batch_tokens": max(1, batch_tokens),
-            "learning_rate": known.learning_rate,
+        return {
+            "max_steps": self.max_iter,
+            "batch_tokens": max(1, self.batch_size * longest),
+            "learning_rate": self.learning_rate,
             "schedule": "cosine",
-            "warmup_steps": min(10, known.max_iter // 10),
+            "warmup_steps": min(10, self.max_iter // 10),
             "label_smoothing": 0.0,
-            "validate_every": known.max_iter,
-            "checkpoint_every": 10 * known.max_iter,
-            "log_every": known.max_iter,
+            "validate_every": self.max_iter,
+            "checkpoint_every": 10 * self.max_iter,
+            "log_every": self.max_iter,
             "average": 0.0,
             "precision": "float32",
-            "device": known.device,
+            "device": self.device,
             "workers": 1,
             "threads": 1,
             "seed": int(seed),
         }
-        model: dict[str, Any] = {"width": known.width, "dropout": known.dropout, "layers": known.layers}
-        if known.cell in CELLS:
-            model |= {"architecture": "recurrent", "cell": known.cell, "embedding": known.width}
-        else:
-            model |= {"architecture": known.cell}
-            model |= {"feedforward": 4 * known.width} if known.cell == "transformer" else {"embedding": known.width}
-        if hasattr(known, "bidirectional") and known.cell in CELLS:
-            model["bidirectional"] = known.bidirectional
-        values: dict[str, Any] = {"task": task, **sections, "train": train}
-        values["model"] = {**model, **sections.get("model", {})}
-        try:
-            return recipe_class(task).model_validate(values)
-        except ValidationError as problem:
-            raise ValueError(self._explain(problem)) from None
+
+    def _model_section(self) -> dict[str, Any]:
+        model: dict[str, Any] = {"width": self.width, "dropout": self.dropout, "layers": self.layers}
+        if self.cell not in CELLS:
+            more = {"feedforward": 4 * self.width} if self.cell == "transformer" else {"embedding": self.width}
+            return {**model, "architecture": self.cell, **more}
+        directions = {"bidirectional": self.bidirectional} if hasattr(self, "bidirectional") else {}
+        return {**model, "architecture": "recurrent", "cell": self.cell, "embedding": self.width, **directions}
+
+    def _require_target(self, y: Any) -> None:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
 
     def _check_parameters(self) -> None:
         """Check what is computed with before a recipe is made."""
@@ -134,26 +148,45 @@ class SequenceEstimator(BaseEstimator):
 
 
 class WholeSequenceEstimator(SequenceEstimator):
-    """One answer for each text or array: the reading, training and prediction of classifiers and regressors."""
+    """One answer for each text or array: the reading, training and prediction of classifiers and regressors.
 
-    def _fit(self, task: str, X: Any, y: Any, section: dict[str, Any], check: Callable[[Any], Any]) -> None:
-        """Train on examples and what `check` makes of y; `section` holds the job's own keys."""
-        known: Any = self
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+    Args:
+        cell: lstm, gru, rnn, transformer or convolutional: what reads.
+        width: of the states; `layers` of them.
+        pooling: last, mean, max or attention: from all states to one vector.
+        max_iter: updates; `batch_size` sequences each.
+        tokenizer: word, character or bpe, for texts; at most `vocabulary_size` pieces.
+    """
+
+    section: ClassVar[str]  # of a recipe: the job's own
+    pooling: str
+    tokenizer: str
+    vocabulary_size: int
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Texts or arrays (`harken.estimators.inputs`) and a label or number for each."""
+        self._require_target(y)
         self.kind_, examples = read(self, X, reset=True, samples=2)
-        targets = check(y)
+        targets = self._targets(y)
         rows_alike(examples, targets)
-        labelled = Labelled(examples, list(targets))
+        labelled = Labelled(examples, targets)
         longest = max(len(example.split()) + 1 if self.kind_ == "text" else len(example) for example in examples)
         sections = {
             "data": {"kind": self.kind_, "train": "memory"},
-            "tokenizer": {"kind": known.tokenizer, "size": known.vocabulary_size},
-            SECTIONS[task]: {"pooling": known.pooling, "dropout": known.dropout, **section},
+            "tokenizer": {"kind": self.tokenizer, "size": self.vocabulary_size},
+            self.section: {"pooling": self.pooling, "dropout": self.dropout, **self._section_keys()},
         }
-        recipe = self._recipe(task, sections, known.batch_size * longest)
-        splits, job = LabelledSplits("memory", labelled, labelled, {}), cast(LabelledJob, job_of(task))
-        self._train(recipe, lambda recipe, folder: job.prepare_examples(recipe, splits, folder))
+        splits, job = LabelledSplits("memory", labelled, labelled, {}), cast(LabelledJob, job_of(self.task))
+        self._train(sections, longest, lambda recipe, folder: job.prepare_examples(recipe, splits, folder))
+        return self
+
+    def _targets(self, y: Any) -> list[Any]:
+        """What the job reads of y, checked."""
+        raise NotImplementedError
+
+    def _section_keys(self) -> dict[str, Any]:
+        """The job's keys beside those of all."""
+        raise NotImplementedError
 
     def _outputs(self, X: Any) -> np.ndarray:
         """The network's answer for every example, (N, K) in double precision."""

@@ -7,6 +7,7 @@ model.predict(["good"]), model.predict_proba(["good"])
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,49 +19,34 @@ from sklearn.utils.validation import check_array, column_or_1d
 from harken.estimators.base import WholeSequenceEstimator
 
 
+@dataclass(eq=False, repr=False)
 class SequenceClassifier(ClassifierMixin, WholeSequenceEstimator):
-    """Reads sequences and gives one label each.
+    """Reads sequences and gives one label each; the arguments are explained in `WholeSequenceEstimator`."""
 
-    Args:
-        cell: lstm, gru, rnn, transformer or convolutional: what reads.
-        width: of the states; `layers` of them.
-        pooling: last, mean, max or attention: from all states to one vector.
-        max_iter: updates; `batch_size` sequences each.
-        tokenizer: word, character or bpe, for texts; at most `vocabulary_size` pieces.
-    """
+    cell: str = "lstm"
+    width: int = 32
+    layers: int = 1
+    bidirectional: bool = True
+    pooling: str = "attention"
+    dropout: float = 0.0
+    max_iter: int = 100
+    batch_size: int = 64
+    learning_rate: float = 0.01
+    tokenizer: str = "word"
+    vocabulary_size: int = 5000
+    device: str = "cpu"
+    random_state: Any = None
 
-    def __init__(
-        self,
-        cell: str = "lstm",
-        width: int = 32,
-        layers: int = 1,
-        bidirectional: bool = True,
-        pooling: str = "attention",
-        dropout: float = 0.0,
-        max_iter: int = 100,
-        batch_size: int = 64,
-        learning_rate: float = 0.01,
-        tokenizer: str = "word",
-        vocabulary_size: int = 5000,
-        device: str = "cpu",
-        random_state: Any = None,
-    ) -> None:
-        self.cell, self.width, self.layers, self.bidirectional = cell, width, layers, bidirectional
-        self.pooling, self.dropout = pooling, dropout
-        self.max_iter, self.batch_size, self.learning_rate = max_iter, batch_size, learning_rate
-        self.tokenizer, self.vocabulary_size = tokenizer, vocabulary_size
-        self.device, self.random_state = device, random_state
+    task, section = "classify", "classifier"
 
-    def fit(self, X: Any, y: Any) -> SequenceClassifier:
-        """Texts or arrays (`harken.estimators.inputs`) and a label for each."""
-        self._fit("classify", X, y, {"choose_by": "loss"}, self._class_numbers)
-        return self
-
-    def _class_numbers(self, y: Any) -> list[str]:
+    def _targets(self, y: Any) -> list[str]:
         labels = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"), warn=True)
         check_classification_targets(labels)
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         return [str(number) for number in numbers]
+
+    def _section_keys(self) -> dict[str, Any]:
+        return {"choose_by": "loss"}
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(N, K), columns in the order of `classes_`."""

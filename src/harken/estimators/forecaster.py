@@ -12,6 +12,7 @@ For pipelines and searches, cut the series into rows first, and split them by ti
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from harken.tasks.forecast.job import prepare_series
 from harken.tasks.job import Prepared
 
 
+@dataclass(eq=False, repr=False)
 class SequenceForecaster(RegressorMixin, SequenceEstimator):
     """Reads windows of the past and gives the median of the coming steps.
 
@@ -39,29 +41,23 @@ class SequenceForecaster(RegressorMixin, SequenceEstimator):
         max_iter: updates; `batch_size` windows each.
     """
 
-    def __init__(
-        self,
-        horizon: int = 6,
-        season: int = 1,
-        window: int = 24,
-        cell: str = "gru",
-        width: int = 32,
-        layers: int = 1,
-        dropout: float = 0.0,
-        base: str = "smoothing",
-        residual: bool = True,
-        members: int = 1,
-        max_iter: int = 100,
-        batch_size: int = 64,
-        learning_rate: float = 0.005,
-        device: str = "cpu",
-        random_state: Any = None,
-    ) -> None:
-        self.horizon, self.season, self.window = horizon, season, window
-        self.cell, self.width, self.layers, self.dropout = cell, width, layers, dropout
-        self.base, self.residual, self.members = base, residual, members
-        self.max_iter, self.batch_size, self.learning_rate = max_iter, batch_size, learning_rate
-        self.device, self.random_state = device, random_state
+    horizon: int = 6
+    season: int = 1
+    window: int = 24
+    cell: str = "gru"
+    width: int = 32
+    layers: int = 1
+    dropout: float = 0.0
+    base: str = "smoothing"
+    residual: bool = True
+    members: int = 1
+    max_iter: int = 100
+    batch_size: int = 64
+    learning_rate: float = 0.005
+    device: str = "cpu"
+    random_state: Any = None
+
+    task = "forecast"
 
     def fit(self, X: Any, y: Any = None) -> SequenceForecaster:
         """A series (or a list of several), or rows of the past (N, T) with what came, (N,) or (N, horizon)."""
@@ -105,12 +101,11 @@ class SequenceForecaster(RegressorMixin, SequenceEstimator):
                 "quantiles": [0.1, 0.5, 0.9],
             },
         }
-        recipe = self._recipe("forecast", sections, self.batch_size * max(2, self.window_))
 
         def prepare(recipe: Any, folder: Path) -> Prepared:
             return prepare_series(recipe, series, folder, origins)
 
-        self._train(recipe, prepare)
+        self._train(sections, max(2, self.window_), prepare)
 
     def predict(self, X: Any = None) -> np.ndarray:
         """Rows of the past (N, T) -> (N, horizon), or (N,) where y was; without X, after the end of the series."""

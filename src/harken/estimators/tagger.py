@@ -8,9 +8,11 @@ model.predict([["the", "dog"]])
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from harken.data.series.framed import Framed
 from harken.data.text.tagged import Tagged
@@ -20,6 +22,7 @@ from harken.tasks.job import Prepared
 from harken.tasks.tag.task import build_task
 
 
+@dataclass(eq=False, repr=False)
 class SequenceTagger(SequenceEstimator):
     """Reads sequences and gives one tag a step.
 
@@ -30,30 +33,25 @@ class SequenceTagger(SequenceEstimator):
         max_iter: updates; about `batch_size` sequences each.
     """
 
-    def __init__(
-        self,
-        cell: str = "lstm",
-        width: int = 64,
-        layers: int = 1,
-        bidirectional: bool = True,
-        dropout: float = 0.0,
-        crf: bool = False,
-        characters: str = "lstm",
-        max_iter: int = 100,
-        batch_size: int = 32,
-        learning_rate: float = 0.01,
-        device: str = "cpu",
-        random_state: Any = None,
-    ) -> None:
-        self.cell, self.width, self.layers, self.bidirectional = cell, width, layers, bidirectional
-        self.dropout, self.crf, self.characters = dropout, crf, characters
-        self.max_iter, self.batch_size, self.learning_rate = max_iter, batch_size, learning_rate
-        self.device, self.random_state = device, random_state
+    cell: str = "lstm"
+    width: int = 64
+    layers: int = 1
+    bidirectional: bool = True
+    dropout: float = 0.0
+    crf: bool = False
+    characters: str = "lstm"
+    max_iter: int = 100
+    batch_size: int = 32
+    learning_rate: float = 0.01
+    device: str = "cpu"
+    random_state: Any = None
+
+    task = "tag"
+    dtype = torch.float32  # the tagger's own batches are of single precision
 
     def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> SequenceTagger:
         """Lists of words, or arrays (T, C); and a list of tags for each, as long as it is."""
-        if y is None:
-            raise ValueError("SequenceTagger requires y to be passed, but the target y is None")
+        self._require_target(y)
         check_steps(X)
         rows_alike(X, y)
         examples: list[Any] = []
@@ -75,19 +73,18 @@ class SequenceTagger(SequenceEstimator):
             "words": {"characters": self.characters, "min_count": 1, "character_width": 32, "dropout": 0.05},
             "tags": {"crf": self.crf},
         }
-        recipe = self._recipe("tag", sections, self.batch_size * longest)
 
         def prepare(recipe: Any, folder: Any) -> Prepared:
             task, vocabulary = build_task(recipe, examples, examples)
             vocabulary.save(folder)
             return Prepared(task, "memory", {"data": f"{len(examples)} sequences in memory"}, [], 0.0)
 
-        self._train(recipe, prepare)
+        self._train(sections, longest, prepare)
         return self
 
     def predict(self, X: Sequence[Any]) -> list[list[str]]:
         """The tags of each."""
-        tagger = self._single()
+        tagger = self.model
         check_steps(X)
         with sklearn_errors():
             return [list(tagged.tags) for tagged in tagger.tag_all(X)]
@@ -101,10 +98,13 @@ class SequenceTagger(SequenceEstimator):
         ]
         return float(np.mean(right)) if right else 1.0
 
-    def _single(self) -> Any:
-        tagger = self.model
-        tagger.model.float()  # its own batches are of single precision
-        return tagger
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # each sample is a list of words or an array (T, C)
+        tags.input_tags.three_d_array = True
+        tags.target_tags.required = True
+        tags.target_tags.one_d_labels = False  # each target is a list of tags
+        return tags
 
 
 def check_steps(data: Any) -> None:

@@ -18,7 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.kernels.autograd import takes_torch_steps
+from harken.kernels.autograd import takes_torch_operators
+from harken.nn.recurrent.options import probability
 
 
 def random_keep(shape: torch.Size, threshold: int) -> Tensor:
@@ -46,6 +47,7 @@ class Dropout(nn.Module):
 
     def __init__(self, p: float) -> None:
         super().__init__()
+        probability("p", p, can_be_one=True)
         self.p = p
 
     def forward(self, values: Tensor) -> Tensor:
@@ -53,8 +55,8 @@ class Dropout(nn.Module):
         if not self.training or self.p == 0:
             return values
         threshold = round(self.p * 256)
-        # neither torch.compile nor the transforms of torch.func can trace the draw; other devices have their own
-        if not 0 < threshold < 256 or values.device.type != "cpu" or takes_torch_steps():
+        # no compiler, tracer or transform of torch.func can follow the draw; other devices have their own
+        if not 0 < threshold < 256 or not values.is_cpu or takes_torch_operators():
             return F.dropout(values, self.p)
         return _ByteDropout.apply(values, random_keep(values.shape, threshold), 256 / (256 - threshold))
 
@@ -72,6 +74,7 @@ class VariationalDropout(nn.Module):
 
     def __init__(self, p: float) -> None:
         super().__init__()
+        probability("p", p)
         self.p = p
 
     def mask(self, batch: int, width: int, like: Tensor) -> Tensor | None:

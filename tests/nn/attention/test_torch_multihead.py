@@ -7,7 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from harken.nn import AlibiPositions, MultiheadAttention, RotaryPositions
+from harken.nn import (
+    AlibiPositions,
+    MultiheadAttention,
+    RotaryPositions,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+)
 
 B, T, S, D, N = 3, 4, 5, 8, 2
 
@@ -141,3 +147,20 @@ def test_inputs_of_other_dimensions_are_refused(shape: tuple[int, ...]) -> None:
     layer, x = MultiheadAttention(D, N), torch.randn(shape)
     with pytest.raises(ValueError, match=rf"takes inputs \(T, B, D\) or \(T, D\), but a query has {len(shape)} dim"):
         layer(x, x, x)
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_inputs_of_another_dtype_are_refused(which: int) -> None:
+    inputs = [torch.randn(T, B, D) for _ in range(3)]
+    inputs[which] = inputs[which].double()
+    with pytest.raises(ValueError, match=r"is torch.float64, but the weights are torch.float32"):
+        MultiheadAttention(D, N)(*inputs)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert MultiheadAttention(D, N)(*(part.float() for part in inputs))[0].dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("value", [True, -0.1, 1.5])
+@pytest.mark.parametrize("kind", [MultiheadAttention, TransformerEncoderLayer, TransformerDecoderLayer])
+def test_what_is_no_probability_is_refused(kind: type[torch.nn.Module], value: float) -> None:
+    with pytest.raises(ValueError, match=f"dropout is {value}, but it is a probability"):
+        kind(D, N, dropout=value)

@@ -61,7 +61,7 @@ class CellKind:
 class Direction:
     """One direction of one layer."""
 
-    cell: Any  # with `kind`, `tensors()` and the weights as attributes
+    cell: Any  # with `kind`, `tensors()`, `bound_weights()` and the weights as attributes
     state: State | None  # before the first step; None: zeros
     noise: Any  # with `keep` (recurrent dropout) and `stay` (zoneout): `harken.nn.recurrent.regularization.Noise`
     reverse: bool = False
@@ -86,7 +86,7 @@ class Call:
     cell: Any  # the first of the stack: kind and sizes are the same for all
     bidirectional: bool
     lengths: Tensor | None  # (B,), from 0 to T
-    plain: bool = False  # all cells compute what their `kind` says (`harken.nn.Cell.is_plain`)
+    kind: CellKind | None = None  # the equation of the cells; None where only their own steps know it
     training: bool = False
     trace: bool = False
     noisy: bool = False  # zoneout or recurrent dropout
@@ -111,11 +111,6 @@ class Call:
         if device == "meta" or not torch.is_autocast_enabled(device):  # autocast does not know the meta device
             return own
         return torch.get_autocast_dtype(device)
-
-    @property
-    def kind(self) -> CellKind | None:
-        """The equation of the cells; None where only their own steps know it."""
-        return self.cell.kind if self.plain else None
 
     @property
     def torch_name(self) -> str | None:
@@ -144,5 +139,6 @@ class Backend:
     run: Callable[[Call], Result]
     is_kernel: bool = True  # `HARKEN_KERNELS=off` leaves it out
     takes_padded: bool = False  # x is (T, B, I) with lengths; otherwise packed rows (N, I)
+    takes_equal: bool = False  # x is (T, B, I) where no lengths are given
     masks_padding: bool = False  # it takes `call.has_padding`
     runs_stack: bool = False  # all layers are one call, where each reads the one below alone

@@ -25,12 +25,12 @@ def torch_weights(cells: Sequence[Any]) -> list[Tensor]:
     """The weights of cells in the order of torch's fused loops; a second bias that a cell lacks is 0."""
     weights: list[Tensor] = []
     for cell in cells:
-        weights += [cell.weight_ih, cell.weight_hh]
-        if cell.bias_ih is not None:
-            weights += [cell.bias_ih, torch.zeros_like(cell.bias_ih) if cell.bias_hh is None else cell.bias_hh]
-        projection = getattr(cell, "weight_hr", None)
-        if projection is not None:
-            weights.append(projection)
+        W, U, b_ih, b_hh, R = cell.bound_weights()
+        weights += [W, U]
+        if b_ih is not None:
+            weights += [b_ih, torch.zeros_like(b_ih) if b_hh is None else b_hh]
+        if R is not None:
+            weights.append(R)
     return weights
 
 
@@ -39,7 +39,7 @@ def has_torch_loop(call: Call) -> bool:
     if call.torch_name is None or (call.lengths is not None and call.layout.batch_sizes[0] < call.layout.batch):
         return False
     # on a CPU torch's loop with a projection is no faster than the reference
-    return call.x.device.type != "cpu" or call.cell.output_size == call.cell.hidden_size
+    return not call.x.is_cpu or call.cell.output_size == call.cell.hidden_size
 
 
 def supports(call: Call) -> bool:
@@ -50,16 +50,19 @@ def supports(call: Call) -> bool:
 
 
 def run(call: Call) -> Result:
-    """Packed x (N, I) -> packed (N, R x directions) by one layer or several, the last state of each direction.
+    """x (T, B, I) or packed (N, I) -> the same with R x directions, by one layer or several; the last states.
 
     Under autocast everything is cast to its dtype here: torch's own wrapper always casts to float16.
     """
-    layout, cells = call.layout, [each.cell for each in call.directions]
-    x = call.x.view(-1, layout.batch, call.x.shape[-1]) if layout.is_rectangular else call.x
+    x, cells = call.x, [each.cell for each in call.directions]
+    packed = x.dim() == 2
+    rectangular = not packed or call.layout.is_rectangular
+    batch = call.layout.batch if packed else x.shape[1]
+    x = x.view(-1, batch, x.shape[-1]) if packed and rectangular else x
     if call.directions[0].state is None:
-        state = tuple(x.new_zeros(len(cells), layout.batch, size) for size in cells[0].state_sizes)
+        state = tuple([x.new_zeros(len(cells), batch, size) for size in cells[0].state_sizes])
     else:
-        starts = [each.start(layout.batch, x) for each in call.directions]
+        starts = [each.start(batch, x) for each in call.directions]
         state = tuple(torch.stack(parts) for parts in zip(*starts, strict=True))  # cuDNN takes contiguous ones alone
     weights, autocast = torch_weights(cells), x.is_cuda and torch.is_autocast_enabled("cuda")
     if autocast:
@@ -70,13 +73,13 @@ def run(call: Call) -> Result:
     hx: Any = state if name == "LSTM" else state[0]
     layers = len(cells) // (2 if call.bidirectional else 1)
     dropout = call.dropout if layers > 1 else 0.0
-    options = (weights, cells[0].bias_ih is not None, layers, dropout, call.training, call.bidirectional)
+    options = (weights, len(weights) // len(cells) > 3, layers, dropout, call.training, call.bidirectional)
     with torch.autocast("cuda", enabled=False) if autocast else nullcontext():
-        if layout.is_rectangular:
+        if rectangular:
             output, *last = LOOPS[name](x, hx, *options, False)
         else:
-            output, *last = LOOPS[name](x, torch.tensor(layout.batch_sizes), hx, *options)
-    return Result(output.flatten(0, -2), tuple(last))
+            output, *last = LOOPS[name](x, torch.tensor(call.layout.batch_sizes), hx, *options)
+    return Result(output.flatten(0, -2) if packed else output, tuple(last))
 
 
 def _cast_flat(weights: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
@@ -116,4 +119,4 @@ def flatten_for_cudnn(cells: Sequence[Any], bidirectional: bool) -> None:
         )
 
 
-TORCH = Backend("torch", supports, run, is_kernel=False, runs_stack=True)
+TORCH = Backend("torch", supports, run, is_kernel=False, takes_equal=True, runs_stack=True)

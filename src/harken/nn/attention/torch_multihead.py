@@ -31,6 +31,7 @@ from harken.nn.attention.functional import attend, attend_with_weights
 from harken.nn.attention.head_scores import head_score
 from harken.nn.attention.multihead import split_heads
 from harken.nn.positions.base import AttentionPositions
+from harken.nn.recurrent.options import check_dtype, probability
 
 
 class MultiheadAttention(nn.Module):
@@ -62,6 +63,7 @@ class MultiheadAttention(nn.Module):
         super().__init__()
         if embed_dim <= 0 or num_heads <= 0 or embed_dim % num_heads:
             raise ValueError(f"embed_dim {embed_dim} cannot be shared by {num_heads} heads: choose a multiple")
+        probability("dropout", dropout, can_be_one=True)
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
@@ -116,6 +118,8 @@ class MultiheadAttention(nn.Module):
             raise ValueError(
                 f"MultiheadAttention takes inputs (T, B, D) or (T, D), but a query has {query.dim()} dimensions"
             )
+        for name, part in (("query", query), ("key", key), ("value", value)):
+            check_dtype(part, self.out_proj.weight, name)
         single = query.dim() == 2
         same_kv, same = key is value, query is key and key is value
         if single:
@@ -167,7 +171,7 @@ class MultiheadAttention(nn.Module):
     def _extended(self, values: Tensor, learned: Tensor | None) -> Tensor:
         """Keys or values (B, S, D) with a learned one and a zero behind them, where the layer has them."""
         batch, _, width = values.shape
-        parts = [values] if learned is None else [values, learned.expand(batch, 1, width)]
+        parts = [values] if learned is None else [values, learned.to(values.dtype).expand(batch, 1, width)]
         parts += [values.new_zeros(batch, 1, width)] if self.add_zero_attn else []
         return torch.cat(parts, 1) if len(parts) > 1 else values
 

@@ -43,6 +43,7 @@ import torch
 import torch.nn.functional as F
 from torch import _VF, Tensor, nn
 
+from harken.kernels.autograd import takes_torch_steps
 from harken.kernels.recurrent.call import CellKind
 from harken.kernels.recurrent.deferred import DeferredLinear
 from harken.nn.recurrent.options import Bias, at_least, check_dtype, non_default, one_of
@@ -131,8 +132,8 @@ class Cell(nn.Module):
     weight_hr: Tensor | None  # of a projection
     __jit_unused_properties__: ClassVar[list[str]] = []
     has_kernels: ClassVar[bool] = False  # of this very class; a subclass may compute something else
-    _bound: Mapping[str, Any] | None = None
-    _suffix = ""
+    _bound: Mapping[str, Any] | None = None  # of a stack
+    _names: Mapping[str, str]  # of the weights in `_bound`: "weight_ih" is "weight_ih_l0"
 
     def __init__(
         self,
@@ -170,8 +171,8 @@ class Cell(nn.Module):
 
     def __getattr__(self, name: str) -> Any:
         """A weight that is not the cell's own is that of the stack that it is bound to."""
-        if name in WEIGHTS and self._bound is not None and name + self._suffix in self._bound:
-            return self._bound[name + self._suffix]
+        if name in WEIGHTS and self._bound is not None and self._names[name] in self._bound:
+            return self._bound[self._names[name]]
         return super().__getattr__(name)
 
     def add_weight(self, name: str, *shape: int) -> None:
@@ -184,7 +185,12 @@ class Cell(nn.Module):
 
     def bind(self, weights: Mapping[str, Any], suffix: str) -> None:
         """Read the weights from `weights`, where `weight_ih` is called `weight_ih` + suffix."""
-        self._bound, self._suffix = weights, suffix
+        self._bound, self._names = weights, {name: name + suffix for name in WEIGHTS}
+
+    def bound_weights(self) -> list[Tensor | None]:
+        """Those of `WEIGHTS`, in their order, of a cell that is bound to a stack."""
+        assert self._bound is not None
+        return [self._bound.get(name) for name in self._names.values()]
 
     def named_weights(self) -> Iterator[tuple[str, Tensor]]:
         """All weights by name, also where they are parameters of a stack."""
@@ -276,12 +282,15 @@ class Cell(nn.Module):
                 f"{type(self).__name__} was made for {self.input_size} features and a state of shapes {sizes}; the "
                 f"input has {x.shape[-1]} and the state {[tuple(part.shape) for part in state]}"
             )
+        for part in state:
+            check_dtype(part, self.weight_hh, "state")
         new = self._fused(x, state)
         return tuple(part[0] for part in new) if single else new
 
     def _fused(self, x: Tensor, state: State) -> State:
-        """The new state, by torch's own function where it has one for this cell."""
-        name = self.kind.torch_name if self.is_plain else None
+        """The new state, by torch's own function where it has one for this cell; `torch.func.vmap` knows none of
+        them."""
+        name = self.kind.torch_name if self.is_plain and not takes_torch_steps() else None
         if name is None or self.output_size != self.hidden_size or (self.bias_ih is None) != (self.bias_hh is None):
             return self.step(x, state).state
         cell, hx = TORCH_CELLS[name], state if name == "LSTM" else state[0]

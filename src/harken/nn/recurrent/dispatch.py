@@ -25,5 +25,4 @@ BACKENDS = [TRITON, CPU, TORCH, MASKED, LOOP]
 
 def choose(call: Call) -> Backend:
     """The first backend that supports the call."""
-    enabled = kernels_enabled()
-    return next(backend for backend in BACKENDS if (enabled or not backend.is_kernel) and backend.supports(call))
+    return next(each for each in BACKENDS if each.supports(call) and (not each.is_kernel or kernels_enabled()))

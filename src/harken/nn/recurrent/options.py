@@ -100,13 +100,13 @@ def check_input(values: Tensor, input_size: int, weight: Tensor) -> None:
     check_dtype(values, weight)
 
 
-def check_dtype(values: Tensor, weight: Tensor) -> None:
-    """Raise a ValueError for inputs of another dtype than the weights, unless autocast casts both."""
+def check_dtype(values: Tensor, weight: Tensor, what: str = "input") -> None:
+    """Raise a ValueError for values of another dtype than the weights, unless autocast casts both."""
     if values.dtype == weight.dtype:
         return
     device = values.device.type
     if not values.is_floating_point() or device == "meta" or not torch.is_autocast_enabled(device):
         raise ValueError(
-            f"the input is {values.dtype}, but the weights are {weight.dtype}: convert the input by "
-            f"input.to({weight.dtype}), or the layer by layer.to(dtype)"
+            f"the {what} is {values.dtype}, but the weights are {weight.dtype}: convert the {what} by "
+            f"{what}.to({weight.dtype}), or the layer by layer.to(dtype)"
         )

@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from harken.kernels.autograd import takes_torch_operators
 from harken.nn.recurrent.cell import State
 
 
@@ -83,7 +84,7 @@ def draw_noise(
 
 def _draw(shape: torch.Size, p: float, device: torch.device) -> Tensor:
     """True with probability p; on a CPU four values share one 64-bit draw, so p is rounded to a multiple of 1/65536."""
-    if device.type != "cpu" or torch.compiler.is_compiling():  # the draw below cannot be traced
+    if device.type != "cpu" or takes_torch_operators():  # the draw below cannot be traced
         return torch.rand(shape, device=device) < p
     count = shape.numel()
     draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)

@@ -22,7 +22,7 @@ from harken.nn.recurrent.cell import Cell, State
 from harken.nn.recurrent.connections import Connections
 from harken.nn.recurrent.dispatch import choose
 from harken.nn.recurrent.interop import accept_stored_names, split_name, weight_suffix
-from harken.nn.recurrent.options import StackOptions, check_input, non_default
+from harken.nn.recurrent.options import StackOptions, check_dtype, check_input, non_default
 from harken.nn.recurrent.regularization import draw_noise
 from harken.nn.recurrent.trace import DirectionTrace, Trace
 from harken.nn.recurrent.unroll import MASKED
@@ -55,13 +55,13 @@ class Stack(nn.Module):
         sizes = self.connections.input_sizes
         self.cells = nn.ModuleList(make_cell(size) for size in sizes for _ in range(self.directions))
         self.between = nn.Dropout(options.dropout)  # torch's, so that the same seed drops the same values
-        self._weight_names: list[str] = []
+        self._weight_names: dict[str, None] = {}  # a set in the order of the cells
         for number, cell in enumerate(self.cells):
             assert isinstance(cell, Cell), f"a stack is made of cells, and {type(cell).__name__} is no harken.nn.Cell"
             suffix = weight_suffix(number, self.directions)
             for name, weight in cell.release_weights().items():
                 self.register_parameter(name + suffix, weight)
-                self._weight_names.append(name + suffix)
+                self._weight_names[name + suffix] = None
             cell.bind(self._parameters, suffix)
         self.register_load_state_dict_pre_hook(accept_stored_names)
 
@@ -111,9 +111,9 @@ class Stack(nn.Module):
             padded, lengths = pad_packed_sequence(input, self.batch_first)
             output, *rest = self.forward(padded, hx, lengths, trace)
             return pack_padded_sequence(output, lengths, self.batch_first, input.sorted_indices is None), *rest
-        self._bind()
-        x, state = self._batched(input, hx)
-        call = self._call(x, lengths, trace)
+        cells = self._bind()
+        x, state = self._batched(input, hx, cells[0])
+        call = self._call(x, lengths, trace, cells)
         traces: list[list[DirectionTrace]] = []
         if x.shape[0] == 0:
             output, last = self._empty(x)
@@ -124,24 +124,27 @@ class Stack(nn.Module):
 
     def reference(self, input: Tensor, hx: Any = None, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
         """Compute what `forward` does cell by cell and step by step; the same layout of input and output."""
-        self._bind()
-        x, state = self._batched(input, hx)
-        output, last, _ = self._run(MASKED, self._call(x, lengths, trace=False), state)
+        cells = self._bind()
+        x, state = self._batched(input, hx, cells[0])
+        output, last, _ = self._run(MASKED, self._call(x, lengths, False, cells), state)
         return self._unbatched(input, output, last)
 
     def backend(self, input: Tensor, lengths: Tensor | None = None, trace: bool = False) -> str:
         """The name of the backend that `forward` uses for this call."""
-        return choose(self._call(self._batched(input, None)[0], lengths, trace)).name
+        cells = self._bind()
+        return choose(self._call(self._batched(input, None, cells[0])[0], lengths, trace, cells)).name
 
-    def _bind(self) -> None:
-        """Cells read the stack's parameters; where something else has replaced them (a parametrization, such as
-        weight norm, or a copy that shares the cells), what is there now."""
+    def _bind(self) -> list[Cell]:
+        """All cells. They read the stack's parameters; where something else has replaced them (a parametrization, such
+        as weight norm, or a copy that shares the cells), what is there now."""
         weights: Any = self._parameters
-        if not all(name in weights for name in self._weight_names):
+        if not weights.keys() >= self._weight_names.keys():
             weights = {name: getattr(self, name) for name in self._weight_names}
-        for number, cell in enumerate(self.cells):
+        cells = self.cells_of_all()
+        for number, cell in enumerate(cells):
             if cell._bound is not weights:
-                cell.bind(weights, weight_suffix(number, self.directions))  # type: ignore[operator]
+                cell.bind(weights, weight_suffix(number, self.directions))
+        return cells
 
     def stored_names(self) -> dict[str, str]:
         """Names of parameters in model files of earlier versions -> those of today."""
@@ -153,7 +156,8 @@ class Stack(nn.Module):
 
     def _run(self, backend: Backend, call: Call, state: State | None) -> tuple[Tensor, State, list]:
         """All layers, one above the other: x (B, T, I) -> (B, T, H x directions), last states, traces."""
-        x, layout = call.x, self._padded_layout(call) if backend.takes_padded else call.layout
+        takes_padded = backend.takes_padded or (backend.takes_equal and call.lengths is None)
+        x, layout = call.x, self._padded_layout(call) if takes_padded else call.layout
         if isinstance(layout, PaddedLayout):  # what lies behind the end of a row must reach no gradient
             call.lengths = layout.lengths
             if layout.lengths is not None:
@@ -175,14 +179,13 @@ class Stack(nn.Module):
         last = states[0] if len(states) == 1 else tuple(torch.cat(parts) for parts in zip(*states, strict=True))
         return layout.unpack(below[-1]), last, traces
 
-    def _call(self, x: Tensor, lengths: Tensor | None, trace: bool) -> Call:
-        cells = self.cells_of_all()
+    def _call(self, x: Tensor, lengths: Tensor | None, trace: bool, cells: list[Cell]) -> Call:
         return Call(
             x,
             cells[0],
             self.bidirectional,
             lengths,
-            plain=all(cell.is_plain for cell in cells),
+            kind=cells[0].kind if all(cell.is_plain for cell in cells) else None,
             training=self.training,
             trace=trace,
             noisy=bool(self.options.zoneout or self.options.recurrent_dropout),
@@ -222,9 +225,8 @@ class Stack(nn.Module):
         """The cells of one layer, or of several from `depth` on, the forward direction first."""
         return self.cells_of_all()[depth * self.directions : (depth + layers) * self.directions]
 
-    def _batched(self, input: Tensor, hx: Any) -> tuple[Tensor, State | None]:
+    def _batched(self, input: Tensor, hx: Any, cell: Cell) -> tuple[Tensor, State | None]:
         """x (B, T, I), and the parts of the state (layers x directions, B, H)."""
-        cell = self.cells_of(0)[0]
         check_input(input, self.input_size, cell.weight_ih)
         single = input.dim() == 2
         x = input[None] if single else input if self.batch_first else input.transpose(0, 1)
@@ -238,6 +240,8 @@ class Stack(nn.Module):
         shapes = [tuple(part.shape) for part in parts]
         if shapes != expected:
             raise ValueError(f"the state has shapes {shapes}, but this layer and input need {expected}")
+        for part in parts:
+            check_dtype(part, cell.weight_hh, "state")
         return x, parts
 
     def _unbatched(self, input: Tensor, output: Tensor, last: State) -> tuple[Tensor, Any]:

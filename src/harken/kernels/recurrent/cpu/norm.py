@@ -128,7 +128,9 @@ class StepNorm:
         norm_backward(gradient.numpy(), *norms, gain.numpy(), shift.numpy(), span.start, span.rows)
 
     def gradients(self) -> tuple[Tensor, Tensor]:
-        """The gradients of gain and shift; the threads' shares are added in the order of their lanes."""
+        """The gradients of gain and shift of one backward pass; the threads' shares are added in the order of their
+        lanes."""
         shares = [self.sums[lane] for lane in sorted(self.sums)]
+        self.sums = {}
         gain, shift = zip(*shares, strict=True)
         return torch.stack(gain).sum(0), torch.stack(shift).sum(0)

@@ -158,13 +158,12 @@ MIN_STEPS_BESIDE_TORCH = 16  # torch's loops prepare less
 
 def supports(call: Call) -> bool:
     """float32 on a CPU with numba and oneDNN, for the sizes of `RULES`."""
-    if call.trace or call.kind is None or call.x.device.type != "cpu" or takes_torch_operators():
+    if call.trace or call.kind is None or not call.x.is_cpu or takes_torch_operators():
         return False
-    if not call.x.dtype == call.cell.weight_hh.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
+    weight = call.cell.weight_hh
+    if not call.x.dtype == weight.dtype == torch.float32 or torch.is_autocast_enabled("cpu") or not is_available():
         return False
-    if not is_available():
-        return False
-    layout, weights, rule = call.layout, call.cell.weight_hh.numel(), RULES[call.kind.name]
+    layout, weights, rule = call.layout, weight.numel(), RULES[call.kind.name]
     steps, rows = len(layout.batch_sizes), sum(layout.batch_sizes)
     if steps < MIN_STEPS or rows < MIN_ROWS:
         return False
