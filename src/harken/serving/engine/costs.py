@@ -34,7 +34,8 @@ def costs_of(items: Sequence[Any], options: Mapping[str, Any], defaults: Mapping
     hypotheses = max(search.get(name, 1) for name in ("beam", "nbest", "diversity_groups"))
     if search.get("mbr"):
         hypotheses = max(hypotheses, search.get("mbr_candidates", 1))
-    width = max(1.0, hypotheses / USUAL_BEAM) * search.get("count", 1)
+    is_repeated = "search" in options or "length" in chosen  # alternatives, and texts of a language model
+    width = max(1.0, hypotheses / USUAL_BEAM) * (search.get("count", 1) if is_repeated else 1)
     # The model's own limits of length cost nothing: its outputs are about as long as their sources.
     least = max(search.get("min_length", 0), chosen.get("length", 0), chosen.get("steps", 0))
     factor, extra = (search.get(name, value) for name, value in LENGTHS.items())
