@@ -20,7 +20,8 @@ class CapitalEngine:
     """In the place of `Engine`: every word in capitals, the words in the order that `order` gives, aligned as such."""
 
     def __init__(self, order: Callable[[list[int]], list[int]] = list) -> None:
-        self.order, self.works, self.facts, self.is_healthy, self.problem = order, list[Work](), {}, True, None
+        self.order, self.works, self.facts, self.problem = order, list[Work](), {}, None
+        self.is_live = self.is_ready = True
         self.batcher = type("Batcher", (), {"waiting": 0})()
         self.drops: Callable[[str], bool] = lambda word: "{" in word or "@" in word or "/" in word
 
@@ -34,8 +35,8 @@ class CapitalEngine:
         self.works.append(work)
         return [self.translated(item["text"], work.options, item) for item in work.items]
 
-    async def stream(self, *call: Any) -> AsyncIterator[Any]:
-        for word in call[-1]["text"].split():
+    async def stream(self, work: Work, seconds: float | None = None) -> AsyncIterator[Any]:
+        for word in work.items[0]["text"].split():
             yield {"text": word.upper() + " "}
 
     def translated(self, text: str, options: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:

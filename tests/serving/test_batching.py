@@ -4,8 +4,9 @@ import time
 
 import pytest
 
-from harken.serving.engine.batching import Batch, Batcher, Unit, Work, estimate_tokens
-from harken.serving.errors import QueueFull
+from harken.serving.engine.batching import Batch, Batcher, Unit, Work
+from harken.serving.engine.costs import costs_of, estimate_tokens
+from harken.serving.errors import QueueFull, TooLarge
 
 
 def work(client: str, count: int, cost: int = 2, **options: object) -> Work:
@@ -124,15 +125,33 @@ def test_work_is_refused_that_would_wait_for_a_large_share_of_its_time() -> None
     batcher.add(hurried)
 
 
-def test_work_that_cannot_be_done_in_time_is_refused_by_an_empty_queue() -> None:
+def test_work_that_cannot_be_done_in_time_is_refused_unless_the_server_is_idle() -> None:
     batcher = Batcher(batch_tokens=10, batch_texts=100, queue_tokens=1000)
     measured(batcher, 1.0)
-    long = work("a", 20)
+    long, short = work("a", 20), work("b", 1)
     long.deadline = time.monotonic() + 3
+    batcher.add(short)
+    assert batcher.next() is not None  # it runs
     with pytest.raises(QueueFull):
         batcher.add(long)
-    long.deadline = time.monotonic() + 5
+    batcher.running = 0
     batcher.add(long)
+
+
+def test_an_idle_server_that_was_slow_once_accepts_everything_and_measures_again() -> None:
+    batcher = Batcher(batch_tokens=10, batch_texts=100, queue_tokens=1000)
+    now = measured(batcher, 0.01)
+    stalled = Batch("m", "translate", {}, [Unit(work("a", 1), (0,), 10, ())], now)
+    batcher.running += 10
+    batcher.done(stalled, now + 600)  # ten minutes for ten tokens
+    text = work("a", 100)
+    text.deadline = time.monotonic() + 60
+    batcher.add(text)
+    while batcher.next() is not None:
+        pass
+    batcher.running = 0
+    measured(batcher, 0.5, since=now + 600)  # twenty seconds at twenty tokens a second
+    assert batcher.speed.total() > 10
 
 
 def test_urgent_work_goes_before_new_clients() -> None:
@@ -145,10 +164,12 @@ def test_urgent_work_goes_before_new_clients() -> None:
     assert batches(batcher) == [["old2", "old3"], ["new0", "new1"]]
 
 
-def test_a_request_larger_than_the_queue_has_room_in_an_empty_one() -> None:
+def test_a_request_larger_than_the_queue_is_told_that_it_never_fits() -> None:
     batcher = Batcher(batch_tokens=10, batch_texts=100, queue_tokens=10)
-    batcher.add(work("a", 50))
-    assert sum(map(len, batches(batcher))) == 50
+    with pytest.raises(TooLarge, match=r"costs 100 tokens.* the limit is 10") as refused:
+        batcher.add(work("a", 50))
+    assert refused.value.status == 413 and refused.value.headers == {}
+    batcher.add(work("a", 5))
 
 
 def test_cancelled_work_is_dropped_and_its_room_is_free() -> None:
@@ -156,7 +177,9 @@ def test_cancelled_work_is_dropped_and_its_room_is_free() -> None:
     gone, there = work("a", 3), work("b", 2)
     batcher.add(gone)
     batcher.add(there)
-    gone.over = True
+    batcher.remove(gone)
+    assert batcher.waiting == 4
+    batcher.remove(gone)
     assert batches(batcher) == [["b0", "b1"]]
     assert batcher.waiting == 0
 
@@ -193,19 +216,49 @@ def test_work_of_a_dead_worker_runs_again_each_request_alone() -> None:
         batcher.add(work(client, 2))
     batch = batcher.next()
     assert isinstance(batch, Batch) and len(batch.items) == 4
-    for one in batch.works():
-        one.attempts = 1
+    for request in batch.works():
+        request.is_suspect = True
     batcher.put_back(batch)
     assert sorted(map(sorted, batches(batcher))) == [["a0", "a1"], ["b0", "b1"]]
 
 
-def test_late_work_fails() -> None:
+def test_work_of_a_model_that_a_worker_has_not_is_left_for_another() -> None:
     batcher = Batcher(batch_tokens=100, batch_texts=100, queue_tokens=100)
-    late, failed = work("a", 2), []
-    late.deadline, late.on_error = 5.0, lambda one, error: failed.append(error)
-    batcher.add(late)
-    batcher.drop_late(6.0, lambda one: ValueError("late"))
-    assert len(failed) == 1 and batcher.next() is None
+    other = Work("n", "translate", {}, ["x"], "a", [2])
+    batcher.add(other)
+    batcher.add(work("a", 2))
+    batch = batcher.next({"m"})
+    assert batch is not None and batch.items == ["a0", "a1"] and batcher.next({"m"}) is None
+    batch = batcher.next({"n"})
+    assert batch is not None and batch.items == ["x"] and batcher.waiting == 0
+
+
+def test_a_cancelled_batch_delays_nothing_and_says_nothing_about_the_speed() -> None:
+    batcher = Batcher(batch_tokens=100, batch_texts=100, queue_tokens=100)
+    before = batcher.speed.total()
+    batcher.add(work("a", 2))
+    batch = batcher.next()
+    assert batch is not None and batcher.running == 4
+    batcher.cancel(batch, batch.started + 1)
+    assert batcher.running == 0
+    batcher.done(batch, batch.started + 1000)
+    assert batcher.running == 0 and batcher.speed.total() == before
+
+
+def test_a_request_costs_what_its_search_may_do() -> None:
+    def cost(text: str = "a", operation: dict[str, object] | None = None, **search: object) -> int:
+        return costs_of([{"text": text}], {**(operation or {}), "search": search}, {"beam": 5, "max_length_extra": 50})[
+            0
+        ]
+
+    assert cost() == 2 and cost(beam=4) == 2 and cost("a " * 9 + "a") == 11
+    assert cost(beam=10) == cost(operation={"nbest": 10}) == 4
+    assert cost(mbr_candidates=100) == 2 and cost(mbr="chrf", mbr_candidates=100) == 40
+    assert cost(max_length_extra=100) == 104 and cost(max_length_factor=10) == 70 and cost(min_length=500) == 500
+    assert cost(beam=64, min_length=1000, max_length_extra=1000) == 12852
+    assert cost(diversity_groups=10, beam=10) == 4 and cost(operation={"count": 7}) == 14
+    assert costs_of([{"text": "a"}], {"length": 300, "count": 2, "beam": None}) == [600]  # of a language model
+    assert costs_of([{"past": [1.0] * 9}, {"data": b"0" * 5000}], {}) == [10, 6]
 
 
 def test_tokens_are_estimated_for_any_script() -> None:

@@ -187,10 +187,12 @@ def test_errors_of_replicas_are_those_of_one_machine(monkeypatch: pytest.MonkeyP
 
 def test_a_stream_of_a_replica(monkeypatch: pytest.MonkeyPatch) -> None:
     async def read(engine: RayEngine) -> Any:
-        return [event async for event in engine.stream("m", "translate", {}, {"text": "a"})]
+        return [event async for event in engine.stream(work())]
 
     assert ask(monkeypatch, FakeHandle(("event", 1), ("event", 2)), read) == [1, 2]
     assert isinstance(ask(monkeypatch, FakeHandle(("event", 1), Gone()), read), WorkerFailed)
+    assert ask(monkeypatch, FakeHandle(Gone(), ("event", 1)), read) == [1]  # nothing was read of the first
+    assert isinstance(ask(monkeypatch, FakeHandle(Gone(), Gone(), ("event", 1)), read), WorkerFailed)
 
 
 def test_folders_travel_as_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,9 @@
 """The worker's loop: streams between batches, hooks, errors; with models that are plain objects."""
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +17,12 @@ from harken.serving.engine.worker import Problem, WorkerLoop
 def loop(monkeypatch: pytest.MonkeyPatch) -> WorkerLoop:
     """A loop whose operations tell what they do; its messages are in `loop.sent`."""
 
-    def run_batch(model: Any, operation: str, items: list[Any], options: dict[str, Any]) -> list[Any]:
+    def run_batch(
+        model: Any, operation: str, items: list[Any], options: dict[str, Any], cancelled: Callable[[], bool]
+    ) -> list[Any]:
         found.sent.append(("ran", operation))
+        while operation == "search" and not cancelled():  # a search in steps
+            time.sleep(0.001)
         if operation == "fail":
             raise UserError("no such thing") if options.get("user") else ValueError(items[0])
         return [UserError("bad") if item == "bad" else item for item in items]
@@ -61,7 +67,43 @@ def test_an_operation_with_hooks_waits_for_streams_that_search_in_a_thread(loop:
 
 def test_a_cancelled_stream_ends(loop: WorkerLoop) -> None:
     found = run(loop, ("stream", 1, "m", "generate", {}, {"text": "a b c d"}), ("cancel", 1))
-    assert found == [("event", 1, {"text": "a"})]
+    assert found == [("event", 1, {"text": "a"}), ("end", 1)]
+
+
+def test_a_cancelled_batch_ends_whether_it_runs_or_waits(loop: Any) -> None:
+    def batch(number: int, operation: str) -> tuple[Any, ...]:
+        return ("batch", number, "m", operation, {}, ["x"])
+
+    thread = threading.Thread(target=loop.run, daemon=True)
+    thread.start()
+    for message in (batch(1, "search"), batch(2, "upper"), ("cancel", 2), batch(3, "upper"), ("cancel", 1), ("stop",)):
+        loop.put(message)
+    thread.join(10)
+    assert not thread.is_alive()
+    ended = [message for message in loop.sent if message not in (("ran", "search"), ("result", 1, ["x"]), ("end", 1))]
+    assert ended == [
+        ("end", 2),
+        ("ran", "upper"),
+        ("result", 3, ["x"]),
+    ]  # the first had begun, or not
+    assert not loop._cancelled
+
+
+def test_a_search_in_steps_of_a_batch_asks_whether_it_was_cancelled(tiny_model: Callable[[str], Path]) -> None:
+    from harken.api import load
+    from harken.serving.operations import run_batch
+
+    translator, steps = load(tiny_model("phrasebook-transformer"), "cpu"), list[int]()
+    options = {"search": {"min_length": 300, "max_length_extra": 300, "beam": 4}}
+    for limit in (3, 12):
+        steps.clear()
+
+        def cancelled(limit: int = limit) -> bool:
+            steps.append(1)
+            return len(steps) >= limit
+
+        run_batch(translator, "beam", [{"text": "the cat"}], options, cancelled)
+        assert len(steps) == limit
 
 
 def test_errors_of_users_keep_their_sentence_and_others_tell_no_text(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,12 +125,17 @@ def ranking_of(options: SearchOptions) -> Ranking:
     return Ranking(options.length_penalty, options.length_rule, options.word_reward, options.coverage_penalty)
 
 
+interrupted: ContextVar[Callable[[], bool] | None] = ContextVar("interrupted", default=None)
+"""Asked at every step of the searches of a thread, where they have steps; unlike `cancelled` it chooses no backend."""
+
+
 def stopper(seconds: float | None, cancelled: Callable[[], bool] | None) -> Callable[[], bool] | None:
     """Whether to end the search now, because its time is over or it was cancelled; None: it always goes on."""
-    if seconds is None:
-        return cancelled
-    end = time.monotonic() + seconds
-    return lambda: time.monotonic() >= end or (cancelled is not None and cancelled())
+    checks = [check for check in (cancelled, interrupted.get()) if check is not None]
+    if seconds is not None:
+        end = time.monotonic() + seconds
+        checks.append(lambda: time.monotonic() >= end)
+    return (lambda: any(check() for check in checks)) if checks else None
 
 
 @dataclass(frozen=True)

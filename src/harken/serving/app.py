@@ -116,10 +116,13 @@ def _add_pages(app: FastAPI, serving: Serving) -> None:
 
     @app.get("/health", tags=["server"])
     async def health() -> Response:
-        """Whether requests are answered."""
-        if serving.engine.is_healthy:
-            return JSONResponse({"status": "ok"})
-        return JSONResponse({"status": "error", "error": serving.engine.problem or "no worker is ready"}, 503)
+        """Whether the server lives; where it does not, it should be started again."""
+        return _status(serving.engine.is_live, serving.engine.problem or "the server does not run")
+
+    @app.get("/ready", tags=["server"])
+    async def ready() -> Response:
+        """Whether every model can answer now; where not, requests should go elsewhere."""
+        return _status(serving.engine.is_ready, serving.engine.problem or "no worker is ready")
 
     @app.get("/metrics", tags=["server"], response_class=PlainTextResponse)
     async def metrics() -> Response:
@@ -141,6 +144,10 @@ def _add_pages(app: FastAPI, serving: Serving) -> None:
     async def docs() -> Response:
         """The OpenAPI description as a page that loads nothing from elsewhere."""
         return HTMLResponse(documentation_page(app.openapi()))
+
+
+def _status(is_fine: bool, problem: str) -> Response:
+    return JSONResponse({"status": "ok"} if is_fine else {"status": "error", "error": problem}, 200 if is_fine else 503)
 
 
 def _add_errors(app: FastAPI) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from fastapi import Request
 
 from harken.serving.detection import Detector
-from harken.serving.engine.batching import Work, estimate_tokens
+from harken.serving.engine.batching import Work
+from harken.serving.engine.costs import costs_of
 from harken.serving.engine.engine import Engine
 from harken.serving.errors import ApiError, MissingKey, WrongKey
 from harken.serving.glossaries import Glossaries
@@ -105,7 +106,7 @@ class Serving:
         """
         limits = self.settings
         if len(texts) > limits.max_texts:
-            raise ApiError(400, f"{len(texts):,} texts are too many; send at most {limits.max_texts:,} at a time")
+            raise ApiError(413, f"{len(texts):,} texts are too many; send at most {limits.max_texts:,} at a time")
         try:
             for text in texts:
                 text.encode()
@@ -114,44 +115,43 @@ class Serving:
         characters = sum(map(len, texts))
         if characters > limits.max_characters:
             raise ApiError(
-                400, f"{characters:,} characters are too many; send at most {limits.max_characters:,} at a time"
+                413, f"{characters:,} characters are too many; send at most {limits.max_characters:,} at a time"
             )
         return characters
 
-    @contextmanager
-    def charged(self, client: Client) -> Iterator[Callable[[int], int]]:
-        """Inside, characters are charged by the function that is given; where the block fails, they are taken back.
-
-        Raises:
-            QuotaExceeded: by that function.
-        """
-        total = 0
-
-        def charge(characters: int) -> int:
-            nonlocal total
-            self.usage.add(client, characters)
-            total += characters
-            return characters
-
-        try:
-            yield charge
-        except BaseException:
-            self.usage.take_back(client, total)
-            raise
-        self.metrics.count("characters", total)
-
-    @contextmanager
-    def admitted(self, client: Client, texts: Sequence[str]) -> Iterator[int]:
-        """The one way into the server: inside, the texts of a request are within its limits and charged.
-
-        Returns: their characters.
+    def charge(self, client: Client, texts: Sequence[str]) -> Charge:
+        """The one way into the server: the texts of a request are within its limits, and charged.
 
         Raises:
             ApiError: too many texts or characters, or the client's characters are used up.
         """
-        characters = self.check_texts(texts)
+        charge = Charge(self, client)
+        charge.add(self.check_texts(texts))
+        return charge
+
+    @contextmanager
+    def charged(self, client: Client) -> Iterator[Charge]:
+        """Inside, characters can be charged; where the block fails, they are taken back."""
+        charge = Charge(self, client)
+        try:
+            yield charge
+        except BaseException:
+            charge.take_back()
+            raise
+        charge.settle()
+
+    @contextmanager
+    def admitted(self, client: Client, texts: Sequence[str]) -> Iterator[int]:
+        """Inside, the texts of a request are within its limits and charged; where the block fails, they are not.
+
+        Returns: their characters.
+
+        Raises:
+            ApiError: as `charge`.
+        """
         with self.charged(client) as charge:
-            yield charge(characters)
+            charge.add(self.check_texts(texts))
+            yield charge.characters
 
     async def call(
         self,
@@ -173,35 +173,68 @@ class Serving:
         Raises:
             ApiError: see `Engine.submit`.
         """
-        width = _width(options)
-        costs = [_cost(item) * width for item in items]
-        work = Work(model.name, operation, options, list(items), client.name, costs, whole, is_continued)
-        return await self.engine.submit(work, seconds)
+        return await self.engine.submit(
+            self._work(client, model, operation, options, items, whole, is_continued), seconds
+        )
 
     def events(
-        self, model: ServedModel, operation: str, options: dict[str, Any], item: Any
+        self,
+        client: Client,
+        model: ServedModel,
+        operation: str,
+        options: dict[str, Any],
+        item: Any,
+        seconds: float | None = None,
     ) -> AsyncIterator[dict[str, Any]]:
-        """The events of a stream."""
-        return self.engine.stream(model.name, operation, options, item)
+        """The events of a stream.
+
+        Args:
+            seconds: as in `call`.
+        """
+        return self.engine.stream(self._work(client, model, operation, options, [item]), seconds)
+
+    def _work(
+        self,
+        client: Client,
+        model: ServedModel,
+        operation: str,
+        options: dict[str, Any],
+        items: Sequence[Any],
+        whole: bool = False,
+        is_continued: bool = False,
+    ) -> Work:
+        costs = self.costs(model, options, items)
+        return Work(model.name, operation, options, list(items), client.name, costs, whole, is_continued)
+
+    @staticmethod
+    def costs(model: ServedModel, options: dict[str, Any], items: Sequence[Any]) -> list[int]:
+        """The estimated tokens of every item of a call to a model."""
+        return costs_of(items, options, model.search_defaults)
 
 
-def _width(options: dict[str, Any]) -> int:
-    """How many times as long a search takes as with a beam of five, roughly."""
-    search = options.get("search") or {name: value for name, value in options.items() if value is not None}
-    return max(1, max(search.get("beam", 1), search.get("mbr_candidates", 1), options.get("nbest", 1)) // 5)
+class Charge:
+    """The characters that one request is charged for: held while it runs, then counted or taken back."""
 
+    def __init__(self, serving: Serving, client: Client) -> None:
+        self._serving, self._client, self.characters = serving, client, 0
 
-def _cost(item: Any) -> int:
-    if isinstance(item, dict):
-        text = item.get("text")
-        if isinstance(text, str):
-            return estimate_tokens(text)
-        if isinstance(item.get("data"), bytes):
-            return 1 + len(item["data"]) // 1000
-        if "facts" in item:
-            return sum(map(estimate_tokens, item["facts"]))
-        item = text if text is not None else item.get("past") or item.get("signal") or ""
-    return estimate_tokens(item) if isinstance(item, str) else 1 + len(item)
+    def add(self, characters: int) -> None:
+        """Charge more.
+
+        Raises:
+            QuotaExceeded: the client's characters are used up.
+        """
+        self._serving.usage.add(self._client, characters)
+        self.characters += characters
+
+    def take_back(self) -> None:
+        """Charge nothing, as the request has failed."""
+        self._serving.usage.take_back(self._client, self.characters)
+        self.characters = 0
+
+    def settle(self) -> None:
+        """Count what was charged."""
+        self._serving.metrics.count("characters", self.characters)
 
 
 async def until_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:

@@ -57,8 +57,26 @@ class QueueFull(ApiError):
         super().__init__(429, "the server is busy; try again later", retry_after)
 
 
+class TooLarge(ApiError):
+    """A request that the server never accepts, as it costs too much."""
+
+    def __init__(self, cost: int, limit: int) -> None:
+        super().__init__(
+            413,
+            f"the request costs {cost:,} tokens, with its beam, n-best list and output length, and the limit is "
+            f"{limit:,}; send less text at a time, or ask for less of each",
+        )
+
+
+class Unavailable(ApiError):
+    """No worker can answer now."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(503, f"{reason}; try again later", 10)
+
+
 class DeadlinePassed(ApiError):
-    """A request waited longer than it may."""
+    """A request took longer than it may."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(504, f"no result within {seconds:g} seconds; send less text, or try again later", 1)
@@ -68,7 +86,7 @@ class WorkerFailed(ApiError):
     """The worker process died while it worked on a request, and again when it was tried anew."""
 
     def __init__(self) -> None:
-        super().__init__(500, "the worker process died while it worked on this request")
+        super().__init__(503, "the worker process ended while it worked on this request; try again later", 10)
 
 
 def error_response(path: str, error: ApiError) -> Response:

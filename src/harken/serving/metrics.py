@@ -9,11 +9,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -23,10 +25,9 @@ COUNTS = {
     "tokens": "estimated tokens in them",
     "characters": "characters of texts that were translated",
     "rejected": "requests refused as the queue was full",
-    "worker_restarts": "workers that died",
     "reloads": "models loaded again as their folder changed",
 }
-disable_created_metrics()
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
@@ -47,8 +48,14 @@ class Metrics:
             "harken_batch_seconds", "seconds of a batch", buckets=SECONDS, registry=registry
         )
         self._waiting = Gauge("harken_queue_tokens", "estimated tokens that wait", registry=registry)
-        memory = Gauge("harken_resident_bytes", "memory of the server and its workers", registry=registry)
-        memory.set_function(resident_bytes)
+        self._restarts = Counter(
+            "harken_worker_restarts",
+            "workers that died or were killed, by their number",
+            ("worker",),
+            registry=registry,
+        )
+        self._processes = Processes()
+        registry.register(self._processes)
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """Count a request; `path` is that of the route, so there are few of them."""
@@ -69,18 +76,48 @@ class Metrics:
         """Add to one of `COUNTS`."""
         self._counts[name].inc(by)
 
+    def restart(self, worker: int | str) -> None:
+        """Count a worker that is replaced."""
+        self._restarts.labels(worker).inc()
+
+    def watch_workers(self, pids: Callable[[], Mapping[int, int | None]]) -> None:
+        """Tell memory and processor time of the workers, too, by their numbers."""
+        self._processes.pids = pids
+
     def text(self, waiting: int = 0) -> str:
         """The page `/metrics`, with the tokens that wait in the queue now."""
         self._waiting.set(waiting)
         return generate_latest(self._registry).decode()
 
 
-def resident_bytes() -> int:
-    """Memory of this process and its child processes; 0 where the system does not tell."""
-    pages = 0
-    for process in (os.getpid(), *(child.pid for child in multiprocessing.active_children())):
-        try:
-            pages += int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
-        except (OSError, ValueError, IndexError):  # not Linux, or it has just ended
-            continue
-    return pages * os.sysconf("SC_PAGE_SIZE") if pages else 0
+class Processes(Collector):
+    """Memory and processor time of the HTTP process and of every worker process, read when they are asked for."""
+
+    pids: Callable[[], Mapping[int, int | None]] = dict  # of workers, by their numbers
+
+    def collect(self) -> Iterator[Metric]:
+        """The figures of now; none where the system has no /proc."""
+        memory = GaugeMetricFamily("harken_worker_resident_bytes", "memory of a worker", labels=["worker"])
+        time = CounterMetricFamily("harken_worker_cpu_seconds", "processor time of a worker", labels=["worker"])
+        own = figures_of(os.getpid())
+        total = 0 if own is None else own[0]
+        for number, pid in self.pids().items():
+            figures = None if pid is None else figures_of(pid)
+            if figures is not None:
+                total += figures[0]
+                memory.add_metric([str(number)], figures[0])
+                time.add_metric([str(number)], figures[1])
+        yield GaugeMetricFamily("harken_resident_bytes", "memory of the server and its workers", total)
+        yield CounterMetricFamily("harken_cpu_seconds", "processor time of the HTTP process", own[1] if own else 0.0)
+        yield from (memory, time)
+
+
+def figures_of(pid: int) -> tuple[int, float] | None:
+    """Resident bytes and seconds of processor time of a process; None where the system does not tell."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except (OSError, ValueError, IndexError):  # not Linux, or it has just ended
+        return None
+    ticks = int(fields[11]) + int(fields[12])  # utime and stime, the 14th and 15th field of all
+    return pages * os.sysconf("SC_PAGE_SIZE"), ticks / os.sysconf("SC_CLK_TCK")

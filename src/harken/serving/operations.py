@@ -32,8 +32,17 @@ def operations_of(task: str) -> list[str]:
     return [] if interface is None else [interface.verb, *interface.operations]
 
 
-def run_batch(predictor: Any, operation: str, items: Sequence[Any], options: dict[str, Any]) -> list[Any]:
+def run_batch(
+    predictor: Any,
+    operation: str,
+    items: Sequence[Any],
+    options: dict[str, Any],
+    cancelled: Callable[[], bool] | None = None,
+) -> list[Any]:
     """One result for each item.
+
+    Args:
+        cancelled: asked at every step of a search that has steps; where it is True, results do not matter any more.
 
     Raises:
         UserError: the job has no such operation; or as the operation says.
@@ -44,11 +53,23 @@ def run_batch(predictor: Any, operation: str, items: Sequence[Any], options: dic
     job = job_of(task)
     serve: Callable[..., list[Any]] = getattr(job, f"serve_{operation}", partial(predict, job))
     try:
-        return serve(predictor, items, options)
+        with _interruptible(cancelled):
+            return serve(predictor, items, options)
     except UserError as error:  # of an item, which may be that of another request than the rest
         if len(items) == 1:
             return [error]
-        return [result for item in items for result in run_batch(predictor, operation, [item], options)]
+        return [result for item in items for result in run_batch(predictor, operation, [item], options, cancelled)]
+
+
+@contextmanager
+def _interruptible(cancelled: Callable[[], bool] | None) -> Iterator[None]:
+    from harken.search.dispatch import interrupted
+
+    token = interrupted.set(cancelled)
+    try:
+        yield
+    finally:
+        interrupted.reset(token)
 
 
 def predict(job: Job, predictor: Any, items: Sequence[Mapping[str, Any]], options: dict[str, Any]) -> list[Any]:

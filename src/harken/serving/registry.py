@@ -32,6 +32,12 @@ class ServedModel:
     target: str | None = None
     signature: tuple[Any, ...] = ()
 
+    @property
+    def search_defaults(self) -> dict[str, Any]:
+        """The model's own options of search, as far as it has any."""
+        search = getattr(self.recipe, "search", None)
+        return {} if search is None else vars(search)
+
     @classmethod
     def open(cls, given: str | Path, name: str | None = None) -> ServedModel:
         """Read the recipe of FOLDER or FOLDER@SOURCE-TARGET.

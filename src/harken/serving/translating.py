@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,7 @@ from fastapi import Request
 from harken.errors import UserError
 from harken.serving.context import Serving, serving_of, until_disconnected
 from harken.serving.detection import Detected
-from harken.serving.engine.batching import estimate_tokens
-from harken.serving.errors import ApiError, QueueFull
+from harken.serving.errors import ApiError, DeadlinePassed, QueueFull
 from harken.serving.keys import Client
 from harken.serving.registry import ServedModel
 from harken.serving.text.documents import Aligned, Document, Translate, translate_documents
@@ -24,8 +25,9 @@ from harken.serving.text.files import sample_of, translate_file
 
 Terms = Sequence[tuple[str, str]]
 Item = dict[str, Any]
-WINDOW = 16384  # estimated tokens of a file that are queued at a time
-PATIENCE = 20  # times that a file waits for room in the queue
+FIRST_WINDOW, LARGEST_WINDOW = 256, 16384  # estimated tokens of a file that are queued at a time
+WINDOW_SHARE = 1 / 6  # of the time of a request that a window of a file is to take, by the speed of those before
+PATIENCE = 20  # times that a file waits for room in the queue before its first window
 LONG = 5000  # characters of texts that are parsed in a thread
 
 
@@ -71,21 +73,13 @@ class Calls:
     Args:
         seconds: the time of the request; default: the server's.
         whole: every call is a batch of its own.
-        is_file: calls are split into windows, each with time of its own, and wait for room in the queue.
     """
 
-    def __init__(
-        self,
-        serving: Serving,
-        client: Client,
-        seconds: float | None = None,
-        whole: bool = False,
-        is_file: bool = False,
-    ) -> None:
-        self._serving, self._client, self._whole, self._is_file = serving, client, whole, is_file
+    def __init__(self, serving: Serving, client: Client, seconds: float | None = None, whole: bool = False) -> None:
+        self._serving, self._client, self._whole = serving, client, whole
         limit = serving.settings.timeout
         self._ends_at = asyncio.get_running_loop().time() + min(seconds or limit, limit)
-        self._count = 0
+        self._is_accepted = False
 
     async def translate(self, model: ServedModel, options: dict[str, Any], items: list[Item]) -> list[Any]:
         """The results of a model, one for each item.
@@ -93,21 +87,20 @@ class Calls:
         Raises:
             ApiError: see `Engine.submit`.
         """
-        if self._is_file:
-            return [result for items in _windows(items) for result in await self._wait(model, options, items)]
         left = max(0.1, self._ends_at - asyncio.get_running_loop().time())
-        is_continued, self._count = self._count > 0, self._count + 1
-        return await self._serving.call(
-            self._client, model, "translate", options, items, self._whole, left, is_continued
-        )
+        return await self._call(model, options, items, left)
 
-    async def _wait(self, model: ServedModel, options: dict[str, Any], items: list[Item]) -> list[Any]:
-        for _ in range(PATIENCE):
-            try:
-                return await self._serving.call(self._client, model, "translate", options, items)
-            except QueueFull as full:
-                await asyncio.sleep(min(full.retry_after or 1, 5))
-        return await self._serving.call(self._client, model, "translate", options, items)
+    async def _call(
+        self, model: ServedModel, options: dict[str, Any], items: list[Item], seconds: float | None = None
+    ) -> list[Any]:
+        is_accepted, self._is_accepted = self._is_accepted, True
+        try:
+            return await self._serving.call(
+                self._client, model, "translate", options, items, self._whole, seconds, is_accepted
+            )
+        except QueueFull:
+            self._is_accepted = is_accepted
+            raise
 
     async def along(
         self,
@@ -133,17 +126,52 @@ class Calls:
         return [*results, await self.translate(route[-1], {**options, **constrained}, items)]
 
 
-def _windows(items: list[Item]) -> list[list[Item]]:
-    windows: list[list[Item]] = [[]]
-    cost = 0
-    for item in items:
-        tokens = estimate_tokens(item["text"])
-        if windows[-1] and cost + tokens > WINDOW:
-            windows.append([])
-            cost = 0
-        windows[-1].append(item)
-        cost += tokens
-    return windows
+class FileCalls(Calls):
+    """The calls of a file to models: in windows, each with the time of a request, so that a file may take longer.
+
+    Windows are sized by the speed of those before. One that is late, as the model is slower than it was, is sent again
+    as smaller ones.
+
+    Args:
+        report: called with the characters of every window that is translated.
+    """
+
+    def __init__(self, serving: Serving, client: Client, report: Callable[[int], None]) -> None:
+        super().__init__(serving, client)
+        self._report, self._window = report, FIRST_WINDOW
+
+    async def translate(self, model: ServedModel, options: dict[str, Any], items: list[Item]) -> list[Any]:
+        """The results of a model, one for each item.
+
+        Raises:
+            ApiError: see `Engine.submit`.
+        """
+        results: list[Any] = []
+        costs = self._serving.costs(model, options, items)
+        clock, refusals = asyncio.get_running_loop().time, 0
+        while len(results) < len(items):
+            first = len(results)
+            sums = accumulate(costs[first:])
+            end = first + max(1, sum(1 for _ in takewhile(lambda tokens: tokens <= self._window, sums)))
+            started = clock()
+            try:
+                results += await self._call(model, options, items[first:end])
+            except DeadlinePassed:
+                if end - first == 1:
+                    raise
+                self._window = max(1, sum(costs[first:end]) // 4)
+                continue
+            except QueueFull as full:
+                refusals += 1
+                if refusals > PATIENCE:
+                    raise
+                await asyncio.sleep(min(full.retry_after or 1, 5))
+                continue
+            speed = sum(costs[first:end]) / max(clock() - started, 1e-3)
+            foreseen = int(speed * self._serving.settings.timeout * WINDOW_SHARE)
+            self._window = max(1, min(foreseen, 4 * self._window, LARGEST_WINDOW))
+            self._report(sum(len(item["text"]) for item in items[first:end]))
+        return results
 
 
 def sentence_translator(calls: Calls, route: Sequence[ServedModel], glossary: Terms = ()) -> Translate:
@@ -239,21 +267,46 @@ async def file_route(serving: Serving, data: bytes, suffix: str, source: str | N
     return find_route(serving, source, target)
 
 
+@dataclass
+class FileProgress:
+    """How far the translation of a file is, in characters; sentences are read and counted piece by piece."""
+
+    read: int = 0
+    translated: int = 0
+    billed: int = 0
+
+
 async def translate_upload(
-    serving: Serving, client: Client, data: bytes, suffix: str, route: Sequence[ServedModel], glossary: Terms = ()
-) -> tuple[bytes, int]:
-    """A translated file, and the characters that were charged for it.
+    serving: Serving,
+    client: Client,
+    data: bytes,
+    suffix: str,
+    route: Sequence[ServedModel],
+    glossary: Terms = (),
+    progress: FileProgress | None = None,
+) -> bytes:
+    """A translated file.
+
+    Args:
+        progress: told how far it is.
 
     Raises:
         ApiError: the file is none of its kind, the client's characters are used up, or see `Engine.submit`.
     """
-    send = sentence_translator(Calls(serving, client, is_file=True), route, glossary)
-    total = 0
+    progress = progress or FileProgress()
+
+    def report(characters: int) -> None:
+        progress.translated += characters
+
+    send = sentence_translator(FileCalls(serving, client, report), route, glossary)
     with serving.charged(client) as charge:
 
         async def counted(texts: list[str], aligned: bool, nbest: int) -> list[list[Aligned]]:
-            nonlocal total
-            total += charge(sum(map(len, texts)))
+            characters = sum(map(len, texts))
+            charge.add(characters)
+            progress.read += characters * max(1, len(route))
             return await send(texts, aligned, nbest)
 
-        return await translate_file(data, suffix, counted), total
+        content = await translate_file(data, suffix, counted)
+        progress.billed = charge.characters
+    return content

@@ -24,7 +24,7 @@ from harken.serving.dialects.deepl import ERRORS, find_glossary, languages_of
 from harken.serving.dialects.parameters import FILE, STRING, parameters_of, request_body
 from harken.serving.errors import ApiError, QuotaExceeded
 from harken.serving.text.files import SUFFIXES
-from harken.serving.translating import file_route, translate_upload
+from harken.serving.translating import FileProgress, file_route, translate_upload
 
 KEPT_SECONDS = 3600
 MAX_JOBS = 100  # that are translated or wait for their download
@@ -46,7 +46,7 @@ class DocumentJob:
     name: str
     path: Path  # of the translation
     made: float = field(default_factory=time.monotonic)
-    characters: int = 0
+    progress: FileProgress = field(default_factory=FileProgress)
     error: str | None = None
     is_downloaded: bool = False
     task: asyncio.Task[None] | None = None
@@ -59,6 +59,13 @@ class DocumentJob:
         if self.task is not None and not self.task.done():
             return "translating"
         return "downloaded" if self.is_downloaded else "done"
+
+    @property
+    def seconds_remaining(self) -> int:
+        """The time until it is done, at the speed so far."""
+        read, translated = self.progress.read, self.progress.translated
+        elapsed = time.monotonic() - self.made
+        return max(1, round(elapsed * (read - translated) / translated)) if translated else 5
 
 
 @router.post("", openapi_extra=FILE_BODY)
@@ -88,7 +95,7 @@ async def upload(request: Request) -> Response:
     async def run() -> None:
         try:
             terms = glossary.terms if glossary else ()
-            content, job.characters = await translate_upload(serving, client, data, suffix, route, terms)
+            content = await translate_upload(serving, client, data, suffix, route, terms, job.progress)
             job.path.write_bytes(content)
         except ApiError as error:
             job.error = "Quota Exceeded" if isinstance(error, QuotaExceeded) else error.message
@@ -111,8 +118,8 @@ async def status(document_id: str, request: Request) -> dict[str, Any]:
     if job.error is not None:
         return answer | {"message": job.error, "error_message": job.error}
     if job.status == "translating":
-        return answer | {"seconds_remaining": 5}
-    return answer | {"billed_characters": job.characters}
+        return answer | {"seconds_remaining": job.seconds_remaining, "translated_characters": job.progress.translated}
+    return answer | {"billed_characters": job.progress.billed}
 
 
 @router.post("/{document_id}/result", openapi_extra=KEY_BODY, response_class=Response)

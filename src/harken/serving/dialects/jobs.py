@@ -45,7 +45,7 @@ class Route:
         try:
             items = [item] if item is not None else interface.input.items(body)
             if len(items) > serving.settings.max_texts:
-                raise ApiError(400, f"send at most {serving.settings.max_texts:,} examples at a time")
+                raise ApiError(413, f"send at most {serving.settings.max_texts:,} examples at a time")
             model = serving.registry.find(body.model, self.task)
             options = {name: getattr(body, name) for name in request_fields(interface.options)}
             interface.options(**options).check_request()
@@ -54,7 +54,7 @@ class Route:
         if getattr(body, "stream", False):
             if len(items) != 1:
                 raise ApiError(400, "a stream has one text; leave out stream, or send one")
-            return await server_sent(serving, client, model, interface.verb, options, items[0])
+            return await server_sent(request, client, model, interface.verb, options, items[0], body.timeout)
         return await results_of(request, client, model, interface.verb, options, items, body)
 
 

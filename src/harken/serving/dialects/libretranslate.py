@@ -168,7 +168,7 @@ async def translate_whole_file(request: Request) -> Response:
         _check_route(serving, source, target)
     route = await file_route(serving, data, suffix, None if source == "auto" else source, target)
     work = translate_upload(serving, client, data, suffix, route)
-    result, _ = await until_disconnected(request, work)
+    result = await until_disconnected(request, work)
     folder = serving.folder("files")
     _delete_old(folder)
     stem = "".join(c for c in Path(upload.filename).stem if c.isalnum() or c in "-_")[:60] or "file"

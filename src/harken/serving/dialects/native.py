@@ -95,7 +95,9 @@ async def translate(body: TranslateBody, request: Request, client: Caller) -> An
         if len(texts) != 1 or len(route) != 1 or body.masked_heads:
             raise ApiError(400, "a stream has one text, one model and no masked heads; leave out stream")
         items = _constrained(texts, body)
-        return await server_sent(serving, client, route[0], "translate", {"search": options["search"]}, items[0])
+        return await server_sent(
+            request, client, route[0], "translate", {"search": options["search"]}, items[0], body.timeout
+        )
     calls = Calls(serving, client, body.timeout, whole=bool(body.sample))
     with serving.admitted(client, texts):
         work = calls.along(route, texts, options, lambda texts: _constrained(texts, body), {})
@@ -191,7 +193,7 @@ async def results_of(
     """
     serving = serving_of(request)
     if len(items) > serving.settings.max_texts:
-        raise ApiError(400, f"send at most {serving.settings.max_texts:,} examples at a time")
+        raise ApiError(413, f"send at most {serving.settings.max_texts:,} examples at a time")
     with serving.admitted(client, [text for item in items for text in texts_in(item)]):
         work = serving.call(client, model, operation, options, items, whole, body.timeout)
         results = await until_disconnected(request, work)
@@ -199,15 +201,27 @@ async def results_of(
 
 
 async def server_sent(
-    serving: Serving, client: Client, model: ServedModel, operation: str, options: dict[str, Any], item: dict[str, Any]
+    request: Request,
+    client: Client,
+    model: ServedModel,
+    operation: str,
+    options: dict[str, Any],
+    item: dict[str, Any],
+    seconds: float | None = None,
 ) -> StreamingResponse:
     """Events as `data: {...}` lines; the last is `event: done`, or `event: error`.
 
-    The first event is awaited before the answer begins, so that a bad request gets its status and is not charged.
+    The first event is awaited before the answer begins, so that a bad request gets its status. A stream that fails is
+    not charged, at whichever event.
     """
-    events = serving.events(model, operation, options, item)
-    with serving.admitted(client, texts_in(item)):
-        first: dict[str, Any] | None = await anext(events, None)
+    serving = serving_of(request)
+    charge = serving.charge(client, texts_in(item))
+    events = serving.events(client, model, operation, options, item, seconds)
+    try:
+        first: dict[str, Any] | None = await until_disconnected(request, _next(events))
+    except BaseException:
+        charge.take_back()
+        raise
 
     async def written() -> AsyncIterator[str]:
         whole = ""
@@ -216,14 +230,20 @@ async def server_sent(
             while event is not None:
                 whole += event.get("text", "")
                 yield f"data: {json.dumps(event, ensure_ascii=False)}\n\n"
-                event = await anext(events, None)
+                event = await _next(events)
             yield f"event: done\ndata: {json.dumps({'model': model.name, 'text': whole}, ensure_ascii=False)}\n\n"
         except ApiError as error:
+            charge.take_back()
             yield f"event: error\ndata: {json.dumps({'error': error.message})}\n\n"
         finally:
+            charge.settle()
             await events.aclose()  # type: ignore[attr-defined]
 
     return StreamingResponse(written(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+
+
+async def _next(events: AsyncIterator[dict[str, Any]]) -> dict[str, Any] | None:
+    return await anext(events, None)
 
 
 @router.post("/attention", tags=["native"], response_model=ResultsAnswer)

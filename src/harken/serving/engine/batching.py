@@ -7,7 +7,8 @@ that grows with the tokens it got; a new client starts at the smallest of those 
 its time goes first, the earliest deadline before the others, so that no number of new clients can delay it for ever.
 
 Work is refused where the queue, at the measured speed, would take more than a share of the time that the work has. So
-what is accepted is answered before its deadline even where the workers become several times slower.
+what is accepted is answered before its deadline even where the workers become several times slower. An idle server
+takes all that fits into the queue, whatever was measured before.
 
 >>> batcher = Batcher(batch_tokens=8, batch_texts=8, queue_tokens=100)
 >>> for client, count in (("a", 4), ("b", 2)):
@@ -24,11 +25,11 @@ import json
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harken.serving.errors import QueueFull
+from harken.serving.errors import QueueFull, TooLarge
 
 FIRST_RATE, FIRST_SECONDS = 200.0, 0.1  # tokens a second that are assumed at first, and how long that counts
 HORIZONS = (2.0, 20.0)  # seconds over which the speed of a worker is averaged
@@ -61,7 +62,8 @@ class Work:
     on_done: Callable[[Work], None] | None = None
     on_error: Callable[[Work, Exception], None] | None = None
     attempts: int = 0  # workers that died over it
-    over: bool = False  # answered, failed or cancelled: units that still wait are dropped
+    is_suspect: bool = False  # a batch with it failed, so it runs in batches of its own
+    over: bool = False  # answered, failed or cancelled
     number: int = field(default_factory=lambda: next(_numbers))
     left: int = 0
 
@@ -71,7 +73,7 @@ class Work:
     @property
     def group(self) -> tuple[Any, ...]:
         """The key that works of one batch share."""
-        alone = self.number if self.whole or self.attempts else None
+        alone = self.number if self.whole or self.is_suspect else None
         return (self.model, self.operation, json.dumps(self.options, sort_keys=True), alone)
 
     def finish(self, index: int, result: Any) -> None:
@@ -111,6 +113,7 @@ class Batch:
     units: list[Unit]
     started: float = 0.0
     worker: int = 0  # that it was given to
+    cancelled_at: float | None = None  # when the worker was told that nobody waits for it any more
 
     @property
     def items(self) -> list[Any]:
@@ -142,12 +145,18 @@ class Batch:
         """Whose items these are."""
         return list(dict.fromkeys(unit.work for unit in self.units))
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits for any of its items."""
+        return all(unit.work.over for unit in self.units)
+
 
 class Speed:
     """Tokens a second that workers do, measured by the batches that they have done.
 
     Tokens and seconds of each worker are summed with weights that fall exponentially, over a short and a long time. The
-    smaller quotient counts: a worker that becomes slower is noticed at once, one that becomes faster later.
+    smaller quotient counts: a worker that becomes slower is noticed at once, one that becomes faster later. A batch
+    weighs no more than such a time, however long it took, so that the estimate recovers from a single slow one.
     """
 
     def __init__(self, workers: int = 1) -> None:
@@ -160,8 +169,12 @@ class Speed:
         seconds = max(now - max(batch.started, self._ended[batch.worker]), 1e-4)
         self._ended[batch.worker], self.is_measured = now, True
         for sums, horizon in zip(self._sums[batch.worker], HORIZONS, strict=True):
-            decay = math.exp(-seconds / horizon)
-            sums[0], sums[1] = decay * sums[0] + batch.cost, decay * sums[1] + seconds
+            decay, weight = math.exp(-seconds / horizon), min(1.0, horizon / seconds)
+            sums[0], sums[1] = decay * sums[0] + weight * batch.cost, decay * sums[1] + weight * seconds
+
+    def skip(self, batch: Batch, now: float) -> None:
+        """A batch has ended that says nothing about the speed, as it was cancelled or failed."""
+        self._ended[batch.worker] = now
 
     def of(self, worker: int) -> float:
         """The speed of one worker."""
@@ -177,7 +190,7 @@ class Batcher:
 
     Args:
         batch_tokens, batch_texts: the most of a batch.
-        queue_tokens: the most that may wait.
+        queue_tokens: the most that may wait, and that one work may cost.
         queue_share: of the time of a work that the queue before it and itself may take at the measured speed.
         workers: how many take batches.
     """
@@ -197,10 +210,12 @@ class Batcher:
         """Queue a work.
 
         Raises:
-            QueueFull: there is no room, or no time; a work larger than the queue has room in an empty one.
+            TooLarge: it would not fit into an empty queue.
+            QueueFull: there is no room, or no time.
         """
         cost = sum(work.costs)
         if not work.is_continued:
+            self.check_size(cost)
             self._check_room(work, cost)
         group = work.group
         if work.whole:
@@ -210,24 +225,56 @@ class Batcher:
         self._queue(work.client).extend(units)
         self.waiting += cost
 
+    def check_size(self, cost: int) -> None:
+        """Refuse what can never be accepted.
+
+        Raises:
+            TooLarge: it would not fit into an empty queue.
+        """
+        if cost > self.queue_tokens:
+            raise TooLarge(cost, self.queue_tokens)
+
     def _check_room(self, work: Work, cost: int) -> None:
-        ahead, rate, left = self.waiting + self.running, self.speed.total(), work.deadline - time.monotonic()
+        ahead = self.waiting + self.running
+        if not ahead:
+            return
+        rate, left = self.speed.total(), work.deadline - time.monotonic()
         share = self.queue_share if self.waiting else 1.0
         if self.waiting and self.waiting + cost > self.queue_tokens:
             raise QueueFull(ahead / rate)
         if ahead + cost > share * left * rate and (self.waiting or self.speed.is_measured):
             raise QueueFull(ahead / rate)
 
+    def remove(self, work: Work) -> None:
+        """Drop the units of a work that still wait."""
+        queue = self._queues.get(work.client)
+        if queue is None:
+            return
+        self.waiting -= sum(unit.cost for unit in queue if unit.work is work)
+        self._queues[work.client] = deque(unit for unit in queue if unit.work is not work)
+        self._forget_if_empty(work.client)
+
+    def fail_waiting(self, error: Exception, model: str | None = None) -> None:
+        """Fail all works that wait, or those of one model."""
+        units = [unit for queue in self._queues.values() for unit in queue if model in (None, unit.work.model)]
+        for work in dict.fromkeys(unit.work for unit in units):
+            work.fail(error)
+            self.remove(work)
+
     def put_back(self, batch: Batch) -> None:
-        """Queue a batch again, before all else: its worker died. Each work now runs in batches of its own."""
+        """Queue a batch again, before all else, as its worker died or it failed."""
         self.running -= batch.cost
         for work in batch.works():
             units = [Unit(work, unit.indices, unit.cost, work.group) for unit in batch.units if unit.work is work]
             self._queue(work.client).extendleft(reversed(units))
             self.waiting += sum(unit.cost for unit in units)
 
-    def next(self) -> Batch | None:
-        """The next batch; None where nothing waits."""
+    def next(self, models: Container[str] | None = None) -> Batch | None:
+        """The next batch; None where nothing waits.
+
+        Args:
+            models: those that the worker has; work of others is left for another. Default: all.
+        """
         now = time.monotonic()
         order = [(*self._turn(client, now), client) for client in self._times]
         heapq.heapify(order)
@@ -237,12 +284,10 @@ class Batcher:
         while order:
             _, virtual, client = heapq.heappop(order)
             queue = self._queues[client]
-            while queue and queue[0].work.over:
-                self.waiting -= queue.popleft().cost
-            if not queue:
-                del self._queues[client], self._times[client]
+            index = 0 if models is None else _index_of(queue, models)
+            if index is None:
                 continue
-            unit = queue[0]
+            unit = queue[index]
             if group is None:
                 group = unit.group
             size = len(unit.indices)
@@ -250,13 +295,14 @@ class Batcher:
                 continue  # it is that client's turn in a later batch
             if chosen and (cost + unit.cost > self.batch_tokens or count + size > self.batch_texts):
                 break
-            queue.popleft()
+            del queue[index]
             chosen.append(unit)
             cost, count, self._now = cost + unit.cost, count + size, virtual
             self.waiting -= unit.cost
             self.running += unit.cost
             self._times[client] = virtual + unit.cost
-            heapq.heappush(order, (*self._turn(client, now), client))
+            if not self._forget_if_empty(client):
+                heapq.heappush(order, (*self._turn(client, now), client))
         if not chosen:
             return None
         work = chosen[0].work
@@ -264,24 +310,25 @@ class Batcher:
 
     def _turn(self, client: str, now: float) -> tuple[float, float]:
         """The key of the order: the deadline of urgent work, then the virtual time; the smallest is first."""
-        queue = self._queues[client]
-        is_urgent = bool(queue) and queue[0].work.urgent_at < now
-        return queue[0].work.deadline if is_urgent else math.inf, self._times[client]
-
-    def drop_late(self, now: float, error: Callable[[Work], Exception]) -> None:
-        """Fail what has waited past its deadline."""
-        for queue in self._queues.values():
-            for work in {unit.work for unit in queue if unit.work.deadline < now}:
-                work.fail(error(work))
+        first = self._queues[client][0].work
+        return first.deadline if first.urgent_at < now else math.inf, self._times[client]
 
     def is_full_batch(self) -> bool:
         """Whether a whole batch waits."""
         return self.waiting >= self.batch_tokens
 
     def done(self, batch: Batch, now: float) -> None:
-        """A batch is done; the speed is measured by it."""
+        """A batch is done; the speed is measured by it, unless it was cancelled."""
+        if batch.cancelled_at is None:
+            self.running -= batch.cost
+            self.speed.done(batch, now)
+        else:
+            self.speed.skip(batch, now)
+
+    def cancel(self, batch: Batch, now: float) -> None:
+        """Nobody waits for a batch any more, so it delays nothing: its worker ends it soon, or is ended."""
+        batch.cancelled_at = now
         self.running -= batch.cost
-        self.speed.done(batch, now)
 
     def _queue(self, client: str) -> deque[Unit]:
         if client not in self._queues:
@@ -289,12 +336,13 @@ class Batcher:
             self._times[client] = min(self._times.values(), default=self._now)
         return self._queues[client]
 
+    def _forget_if_empty(self, client: str) -> bool:
+        if self._queues[client]:
+            return False
+        del self._queues[client], self._times[client]
+        return True
 
-def estimate_tokens(text: str) -> int:
-    """Tokens of a text, without its tokenizer: words, or a quarter of its characters, and one for the end.
 
-    >>> estimate_tokens("the black cat"), estimate_tokens("国破山河在" * 4), estimate_tokens("")
-    (4, 21, 1)
-    """
-    wide = sum(character > "\u2e7f" for character in text) if not text.isascii() else 0
-    return 1 + max(text.count(" ") + bool(text), (len(text) - wide) // 4 + wide)
+def _index_of(queue: Sequence[Unit], models: Container[str]) -> int | None:
+    """The index of the first unit of one of the models."""
+    return next((index for index, unit in enumerate(queue) if unit.work.model in models), None)

@@ -4,27 +4,35 @@ Messages to a worker:
 
     ("batch", number, model, operation, options, items)     -> ("result", number, results) or ("error", number, problem)
     ("stream", number, model, operation, options, item)     -> ("event", number, value) ..., ("end", number)
-    ("cancel", number)                                      ends a stream
+    ("cancel", number)                                      -> ("end", number), unless it was answered already
     ("load", model, folder)                                 -> ("loaded", model, facts) or ("refused", model, message)
     ("stop",)
 
 Streams are advanced by one event between batches, so neither waits long for the other. The search of a streamed
 translation runs in a thread of its own; operations that put hooks into the model, and every batch on a GPU, wait until
-such streams have ended. A folder is loaded beside the
-work and swapped in between two batches. A worker is a process (`ProcessWorker`) or, for tests, a thread
-(`ThreadWorker`); both run the same `WorkerLoop`.
+such streams have ended. A search in steps asks at each of them whether it was cancelled; what cannot be asked, such as
+a compiled search, runs on until the engine ends the worker. A folder is loaded beside the work and swapped in between
+two batches. A worker is a process (`ProcessWorker`), of which a thread tells every `BEAT_SECONDS` that it is alive, or,
+for tests, a thread (`ThreadWorker`); both run the same `WorkerLoop`.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import multiprocessing
 import os
 import queue
+import select
 import signal
 import threading
+import time
 import warnings
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import resource_tracker
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from harken.machine import available_cores
@@ -33,6 +41,8 @@ from harken.registry import import_plugins, plugin_places
 Message = tuple[Any, ...]
 HOOKED = ("attention", "gates")  # operations that change the model while they run
 THREADED = ("translate",)  # operations whose streams search in a thread
+BEAT_SECONDS = 0.5  # between two signs of life of a worker process
+DIRECT_BYTES = 16_384  # of a message that is written at once: a socket that takes anything has room for so much
 
 
 class Problem(Exception):
@@ -70,7 +80,7 @@ class WorkerLoop:
         self._send, self._device, self._prepare = send, device, prepare
         self._streams: dict[int, Iterator[Any]] = {}
         self._threaded: set[int] = set()  # streams with a thread of their own
-        self._cancelled: set[int] = set()
+        self._cancelled: set[int] = set()  # until the message is read in its turn
         self._lock = threading.Lock()
 
     def put(self, message: Message) -> None:
@@ -104,25 +114,34 @@ class WorkerLoop:
         pass
 
     def _do_cancel(self, number: int) -> None:
-        stream = self._streams.pop(number, None)
-        self._threaded.discard(number)
-        if stream is not None:
-            stream.close()  # type: ignore[attr-defined]
         self._cancelled.discard(number)
+        stream = self._streams.pop(number, None)
+        if stream is not None:
+            self._threaded.discard(number)
+            stream.close()  # type: ignore[attr-defined]
+            self.send(("end", number))
 
     def _do_batch(self, number: int, model: str, operation: str, options: dict[str, Any], items: list[Any]) -> None:
         from harken.serving.operations import run_batch
 
+        def is_cancelled() -> bool:
+            return number in self._cancelled
+
         is_hooked = operation in HOOKED or bool(options.get("masked_heads"))
-        while self._threaded and (is_hooked or not self._is_on_cpu(model)):
+        while self._threaded and (is_hooked or not self._is_on_cpu(model)) and not is_cancelled():
             self._advance(sorted(self._threaded))
+        if is_cancelled():
+            self.send(("end", number))
+            return
         try:
-            results = run_batch(self.models[model], operation, items, options)
+            results = run_batch(self.models[model], operation, items, options, is_cancelled)
         except Exception as error:
             _report(error)
             self.send(("error", number, Problem.of(error)))
             return
-        self.send(("result", number, [_problem(one) if isinstance(one, Exception) else one for one in results]))
+        self.send(
+            ("result", number, [_problem(result) if isinstance(result, Exception) else result for result in results])
+        )
 
     def _do_stream(self, number: int, model: str, operation: str, options: dict[str, Any], item: Any) -> None:
         from harken.serving.operations import run_stream
@@ -210,9 +229,11 @@ class ThreadWorker:
         receive: called with every message of the worker, in its thread; None where it has ended.
     """
 
+    pid: int | None = None
+
     def __init__(self, device: str, receive: Callable[[Message | None], None], workers: int = 1) -> None:
-        self._receive = receive
-        self._loop = WorkerLoop(receive, device)
+        self._receive, self._has_ended = receive, False
+        self._loop = WorkerLoop(self._forward, device)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -220,11 +241,20 @@ class ThreadWorker:
         try:
             self._loop.run()
         finally:
-            self._receive(None)
+            self.kill()
+
+    def _forward(self, message: Message) -> None:
+        if not self._has_ended:
+            self._receive(message)
 
     def send(self, message: Message) -> None:
         """Give the worker a message."""
         self._loop.put(message)
+
+    @property
+    def silent_seconds(self) -> float:
+        """A thread gives no signs of life."""
+        return 0.0
 
     def join(self, seconds: float) -> bool:
         """Wait until the worker has ended; whether it has."""
@@ -232,11 +262,18 @@ class ThreadWorker:
         return not self._thread.is_alive()
 
     def kill(self) -> None:
-        """A thread cannot be killed; it ends with its process."""
+        """A thread cannot be killed; what it sends from now on is not heard, as if it had died."""
+        if not self._has_ended:
+            self._has_ended = True
+            self._receive(None)
 
 
 class ProcessWorker:
-    """A worker in a process of its own; where that dies, `receive` is called with None."""
+    """A worker in a process of its own; where that dies, `receive` is called with None.
+
+    The process gets no SIGTERM and no SIGINT, which may be sent to all processes of a server: it ends when it is told
+    to, or when the server is gone.
+    """
 
     def __init__(self, device: str, receive: Callable[[Message | None], None], workers: int = 1) -> None:
         context = multiprocessing.get_context("spawn")
@@ -244,10 +281,30 @@ class ProcessWorker:
         threads = max(1, available_cores() // workers)
         given = (other, device, threads, plugin_places())
         self.process = context.Process(target=_process_main, args=given, daemon=True)
-        self.process.start()
+        resource_tracker.ensure_running()  # it would unblock the signals again
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})  # a process inherits them
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         other.close()
         self._receive, self._lock = receive, threading.Lock()
+        self._unsent: deque[bytes] = deque()
+        self._writable = select.poll()
+        self._writable.register(self._connection.fileno(), select.POLLOUT)
+        self._heard_at, self._owner = time.monotonic(), os.getpid()
+        _processes.add(self)
         threading.Thread(target=self._read, daemon=True).start()
+
+    @property
+    def pid(self) -> int | None:
+        """The process."""
+        return self.process.pid
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long the process has given no sign of life."""
+        return time.monotonic() - self._heard_at
 
     def _read(self) -> None:
         while True:
@@ -256,12 +313,33 @@ class ProcessWorker:
             except (EOFError, OSError):
                 self._receive(None)
                 return
-            self._receive(message)
+            self._heard_at = time.monotonic()
+            if message != BEAT:
+                self._receive(message)
 
     def send(self, message: Message) -> None:
-        """Give the worker a message; one that is dead is reported by `receive`."""
-        with self._lock, contextlib.suppress(OSError):
-            self._connection.send(message)
+        """Give the worker a message; `receive` reports one that is dead, and one that does not read blocks nobody."""
+        data = bytes(ForkingPickler.dumps(message))
+        with self._lock:
+            if not self._unsent and len(data) <= DIRECT_BYTES and self._writable.poll(0):
+                with contextlib.suppress(OSError):
+                    self._connection.send_bytes(data)
+                return
+            self._unsent.append(data)
+            if len(self._unsent) == 1:
+                threading.Thread(target=self._write, daemon=True).start()
+
+    def _write(self) -> None:
+        """Write what `send` left, in a thread that may wait for the worker to read."""
+        while True:
+            try:
+                self._connection.send_bytes(self._unsent[0])
+            except OSError:
+                return
+            with self._lock:
+                self._unsent.popleft()
+                if not self._unsent:
+                    return
 
     def join(self, seconds: float) -> bool:
         """Wait until the process has ended; whether it has."""
@@ -269,27 +347,45 @@ class ProcessWorker:
         return not self.process.is_alive()
 
     def kill(self) -> None:
-        """End the process now."""
-        self.process.kill()
+        """End the process now, also one that was stopped."""
+        if self._owner == os.getpid():  # and not in a copy of the server that was forked
+            self.process.kill()
+
+
+BEAT: Message = ("beat",)
+_processes: weakref.WeakSet[ProcessWorker] = weakref.WeakSet()
+
+
+@atexit.register
+def _kill_all() -> None:
+    """End the workers before `multiprocessing` waits for them, which have no SIGTERM."""
+    for worker in list(_processes):
+        worker.kill()
 
 
 def _process_main(connection: Any, device: str, threads: int, plugins: list[str]) -> None:
     """The main function of a worker process."""
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # before torch is loaded
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which stops its workers
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM):  # they are blocked, too, since before this line
+        signal.signal(number, signal.SIG_IGN)
     warnings.simplefilter("ignore")  # a warning may quote the text of a request
-    import_plugins(plugins)
     loop = WorkerLoop(connection.send, device, prepare=True)
 
     def read() -> None:
         while True:
             try:
                 loop.put(connection.recv())
-            except (EOFError, OSError):  # the server is gone
-                loop.put(("stop",))
-                return
+            except (EOFError, OSError):  # the server is gone, and nobody reads results
+                os._exit(0)
 
-    threading.Thread(target=read, daemon=True).start()
+    def beat() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                loop.send(BEAT)
+                time.sleep(BEAT_SECONDS)
+
+    for function in (beat, read):
+        threading.Thread(target=function, daemon=True).start()
+    import_plugins(plugins)
     with contextlib.suppress(BrokenPipeError):
         loop.run()

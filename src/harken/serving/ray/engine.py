@@ -47,12 +47,12 @@ class RayEngine:
         self.batcher = SimpleNamespace(waiting=0)  # tokens that were sent to replicas and are not answered
         self.facts: dict[str, dict[str, Any]] = {}
         self.problem: str | None = None
-        self.is_healthy = False
+        self.is_live, self.is_ready = True, False
         self._died, self._streams, self._stopping = died, 0, False
         self._watcher: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Ask for the state of the replicas from now on; `/health` waits for the first one."""
+        """Ask for the state of the replicas from now on; `/ready` waits for the first one."""
         self._watcher = asyncio.create_task(self._watch())
 
     async def stop(self, seconds: float | None = None) -> None:
@@ -75,15 +75,7 @@ class RayEngine:
             return []
         limit = min(seconds or self.settings.timeout, self.settings.timeout)
         deadline = time.monotonic() + limit
-        call = {
-            "model": work.model,
-            "operation": work.operation,
-            "options": work.options,
-            "items": work.items,
-            "client": work.client,
-            "costs": list(work.costs),
-            "whole": work.whole,
-        }
+        call = call_of(work)
         cost = sum(work.costs)
         self.batcher.waiting += cost
         try:
@@ -96,7 +88,7 @@ class RayEngine:
                 except TimeoutError:
                     raise DeadlinePassed(limit) from None
                 except self._died as error:
-                    self.metrics.count("worker_restarts")
+                    self.metrics.restart("replica")
                     log.warning("a replica is gone (%s); its request is sent again", type(error).__name__)
                     await asyncio.sleep(min(PAUSE, max(0.0, deadline - time.monotonic())))
                     continue
@@ -120,8 +112,10 @@ class RayEngine:
             response.cancel()
             raise
 
-    async def stream(self, model: str, operation: str, options: dict[str, Any], item: Any) -> AsyncIterator[Any]:
-        """The events of a stream, as they come; leaving the loop cancels it.
+    async def stream(self, work: Work, seconds: float | None = None) -> AsyncIterator[Any]:
+        """The events of a work with one item, as they come; leaving the loop cancels it.
+
+        A stream whose replica dies before its first event is sent to another one, once.
 
         Raises:
             ApiError: as `submit`; also where its replica dies.
@@ -131,24 +125,50 @@ class RayEngine:
             self.metrics.count("rejected")
             raise QueueFull(1)
         self._streams += 1
-        answers = self.handle.options(stream=True).stream.remote(model, operation, options, item)
-        ended = False
+        limit = min(seconds or self.settings.timeout, self.settings.timeout)
+        deadline, has_begun = time.monotonic() + limit, False
         try:
-            async with asyncio.timeout(self.settings.timeout):
-                async for kind, value in answers:
-                    if kind == "error":
-                        ended = True
-                        raise error_of(*value)
-                    yield value
-                ended = True
+            for attempt in (1, 2):
+                try:
+                    async for event in self._events(work, deadline):
+                        has_begun = True
+                        yield event
+                    return
+                except self._died:
+                    self.metrics.restart("replica")
+                    if has_begun or attempt == 2:
+                        raise WorkerFailed() from None
         except TimeoutError:
-            raise DeadlinePassed(self.settings.timeout) from None
-        except self._died:
-            ended = True
-            raise WorkerFailed() from None
+            raise DeadlinePassed(limit) from None
         finally:
             self._streams -= 1
-            if not ended:
+
+    async def _events(self, work: Work, deadline: float) -> AsyncIterator[Any]:
+        """The events of a stream on one replica.
+
+        Raises:
+            TimeoutError: its deadline has passed.
+        """
+        remaining = deadline - time.monotonic()
+        answers = self.handle.options(stream=True).stream.remote(call_of(work), remaining)
+        events, has_ended = aiter(answers), False
+        try:
+            while True:
+                async with asyncio.timeout(deadline - time.monotonic()):
+                    answer = await anext(events, None)
+                if answer is None or answer[0] == "error":
+                    has_ended = True
+                if answer is None:
+                    return
+                kind, value = answer
+                if kind == "error":
+                    raise error_of(*value)
+                yield value
+        except self._died:
+            has_ended = True
+            raise
+        finally:
+            if not has_ended:
                 answers.cancel()
 
     def _check_stopping(self) -> None:
@@ -156,13 +176,19 @@ class RayEngine:
             raise ApiError(503, "the server is stopping", 5)
 
     async def _watch(self) -> None:
-        """Keep `is_healthy` and `facts` up to date."""
+        """Keep `is_ready` and `facts` up to date."""
         while True:
             try:
                 state = await self._ask(self.handle.state.remote(), STATE_TIMEOUT)
-                self.is_healthy, self.problem = state["healthy"], state["problem"]
+                self.is_ready, self.problem = state["ready"], state["problem"]
                 self.facts = state["facts"] or self.facts
             except Exception as error:  # whatever it is, requests may be answered again later
                 log.warning("no replica tells its state (%s)", type(error).__name__)
-                self.is_healthy, self.problem = False, "no replica answers"
+                self.is_ready, self.problem = False, "no replica answers"
             await asyncio.sleep(STATE_SECONDS)
+
+
+def call_of(work: Work) -> dict[str, Any]:
+    """The arguments of a `Work`, as they travel to a replica."""
+    names = ("model", "operation", "options", "items", "client", "whole", "is_continued")
+    return {**{name: getattr(work, name) for name in names}, "costs": list(work.costs)}

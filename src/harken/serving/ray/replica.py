@@ -16,7 +16,7 @@ from typing import Any
 from harken.errors import UserError
 from harken.serving.engine.batching import Work
 from harken.serving.engine.engine import Engine
-from harken.serving.errors import ApiError, QueueFull
+from harken.serving.errors import ApiError, QueueFull, Unavailable
 from harken.serving.registry import Registry
 from harken.serving.settings import ServerSettings
 
@@ -35,19 +35,28 @@ class ModelReplica:
         self.settings = ServerSettings(**{**settings, "workers": 1})
         self.registry = Registry(models)
         self.engine = Engine(self.registry.folders, self.settings)
+        self._refusal: str | None = None  # why the models cannot be loaded
         self._started: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
 
+    @property
+    def problem(self) -> str | None:
+        """Why no request will be answered soon."""
+        return self._refusal or self.engine.problem
+
     async def ready(self) -> None:
-        """Load the models, once; where that fails, `engine.problem` says why."""
+        """Load the models, once; where that fails, `problem` says why."""
         if self._started is None:
             self._started = asyncio.create_task(self._start())
         await asyncio.shield(self._started)
 
     async def _start(self) -> None:
-        with contextlib.suppress(UserError):  # told by `state`: a replica that raises is only started again
+        try:
             await self.engine.start()
-        if self.settings.reload_seconds and not self.engine.problem:
+        except UserError as error:
+            self._refusal = str(error)  # told by `state`: a replica that raises is only started again
+            return
+        if self.settings.reload_seconds:
             self._watcher = asyncio.create_task(self._watch())
 
     async def _watch(self) -> None:
@@ -60,7 +69,7 @@ class ModelReplica:
     async def state(self) -> dict[str, Any]:
         """Whether requests are answered, and what is told of every model."""
         await self.ready()
-        return {"healthy": self.engine.is_healthy, "problem": self.engine.problem, "facts": self.engine.facts}
+        return {"ready": self.engine.is_ready, "problem": self.problem, "facts": self.engine.facts}
 
     async def submit(self, call: dict[str, Any], seconds: float) -> Answer:
         """The results of a work.
@@ -70,17 +79,20 @@ class ModelReplica:
         """
         started = time.monotonic()
         await self.ready()
-        if self.engine.problem:
-            return _failed(ApiError(500, self.engine.problem))
+        if self.problem:
+            return _failed(Unavailable(self.problem))
         try:
             return "results", await self.engine.submit(Work(**call), max(0.01, seconds - time.monotonic() + started))
         except ApiError as error:
             return _failed(error)
 
-    async def stream(self, model: str, operation: str, options: dict[str, Any], item: Any) -> AsyncIterator[Answer]:
-        """The events of a stream."""
+    async def stream(self, call: dict[str, Any], seconds: float) -> AsyncIterator[Answer]:
+        """The events of a stream; the arguments are those of `submit`."""
         await self.ready()
-        events = self.engine.stream(model, operation, options, item)
+        if self.problem:
+            yield _failed(Unavailable(self.problem))
+            return
+        events = self.engine.stream(Work(**call), seconds)
         try:
             async for event in events:
                 yield "event", event
@@ -94,8 +106,8 @@ class ModelReplica:
         """Called by Ray Serve: the replica gets requests after the first call, and is replaced where one raises."""
         was_ready = self._started is not None and self._started.done() and self.engine.facts
         await self.ready()
-        if was_ready and self.engine.problem:
-            raise RuntimeError(self.engine.problem)
+        if was_ready and self.problem:
+            raise RuntimeError(self.problem)
 
     async def __del__(self) -> None:
         """Called by Ray Serve when the requests of the replica have been answered."""
