@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from itertools import product
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from step_models import MemoryState, TinyRecurrent
+from plain_search import VOCABULARY, Mind, Started, contains, exhaustive, rank
+from step_models import MemoryState
 
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, UNK
 from harken.errors import UserError
@@ -23,87 +23,7 @@ from harken.search.rules.penalties import Banned, Shortlist
 from harken.search.rules.prefix import Prefix
 
 torch.set_num_threads(1)
-VOCABULARY, EVERYTHING = 6, 120  # a beam of this width keeps all hypotheses
-
-
-class Started(TinyRecurrent):
-    """A tiny model whose sources are seeds."""
-
-    def start(self, source: torch.Tensor, lengths: Any = None, **_: Any) -> MemoryState:  # type: ignore[override]
-        rows = [TinyRecurrent.start(self, 1, int(seed)).memory for seed in source.view(-1)]
-        return MemoryState(torch.cat(rows))
-
-
-class Mind:
-    """Log-probabilities of the next token after any prefix, for one source, remembered."""
-
-    def __init__(self, model: Any, seed: int) -> None:
-        self.model, self.seed = model, seed
-        self.known: dict[tuple[int, ...], list[float]] = {}
-
-    def __call__(self, prefix: tuple[int, ...]) -> list[float]:
-        if prefix not in self.known:
-            state = self.model.start(torch.tensor([self.seed]))
-            for token in (BOS, *prefix):
-                logits = self.model.step(torch.tensor([token]), state)
-            self.known[prefix] = logits.log_softmax(-1)[0].tolist()
-        return self.known[prefix]
-
-
-def contains(tokens: tuple[int, ...], phrase: list[int]) -> bool:
-    return any(list(tokens[at : at + len(phrase)]) == phrase for at in range(len(tokens)))
-
-
-def rule_scores(prefix: tuple[int, ...], scores: list[float], asked: dict[str, Any]) -> list[float]:
-    """The rules, in plain Python and in the order of the engine."""
-    scores = list(scores)
-    for token in set(prefix):
-        scores[token] *= asked.get("repetition_penalty", 1.0)
-    scores[UNK] -= asked.get("unknown_penalty", 0.0)
-    if size := asked.get("no_repeat_ngram", 0):
-        grams = {prefix[at : at + size] for at in range(len(prefix) - size + 1)}
-        for token in range(VOCABULARY):
-            if (*prefix[len(prefix) - size + 1 :], token)[-size:] in grams and len(prefix) >= size - 1:
-                scores[token] = -math.inf
-    if len(prefix) < asked.get("min_length", 0):
-        scores[EOS] = -math.inf
-    for banned in asked.get("banned", []):
-        if list(prefix[len(prefix) - len(banned) + 1 :]) == banned[:-1] and len(prefix) >= len(banned) - 1:
-            scores[banned[-1]] = -math.inf
-    wanted = asked.get("prefix", [])
-    if len(prefix) < len(wanted):
-        bias, here = asked.get("bias"), wanted[len(prefix)]
-        if bias is None:
-            scores = [score if token == here else -math.inf for token, score in enumerate(scores)]
-        elif list(prefix) == wanted[: len(prefix)]:
-            scores = [score + math.log1p(-bias) for score in scores]
-            total = math.exp(scores[here]) + bias
-            scores[here] = math.log(total) if total else -math.inf
-    if not all(any(contains(prefix, phrase) for phrase in alternatives) for alternatives in asked.get("phrases", [])):
-        scores[EOS] = -math.inf
-    if (fused := asked.get("fused")) is not None:
-        scores = [score + asked["lm_weight"] * other for score, other in zip(scores, fused(prefix), strict=True)]
-    return scores
-
-
-def rank(score: float, length: int, asked: dict[str, Any]) -> float:
-    base = length if asked.get("length_rule", "power") == "power" else (5 + length) / 6
-    return score / base ** asked.get("length_penalty", 1.0) + asked.get("word_reward", 0.0) * length
-
-
-def exhaustive(mind: Any, limit: int, asked: dict[str, Any]) -> list[tuple[list[int], float, float]]:
-    """All outputs: (tokens, the model's score, rank), best first."""
-    found = []
-    for length in range(limit):
-        for tokens in product([UNK, 4, 5], repeat=length):
-            score = total = 0.0
-            for at, token in enumerate((*tokens, EOS)):
-                raw = mind(tokens[:at])
-                total += raw[token]
-                score += rule_scores(tokens[:at], raw, asked)[token]
-            if score > -math.inf:
-                found.append((list(tokens), total, rank(score, length + 1, asked)))
-    return sorted(found, key=lambda one: -one[2])
+EVERYTHING = 120  # a beam of this width keeps all hypotheses
 
 
 def rules_from(asked: dict[str, Any], rows: int) -> tuple[Any, ...]:
@@ -261,39 +181,6 @@ def test_a_phrase_counts_as_words_alone() -> None:
     assert rule.progress(tokens, torch.zeros(3, dtype=torch.long))[0].tolist() == [True, False, True]
     inner = Constraints([[[[6]]]], joins)  # a piece that itself continues a word, as of characters
     assert inner.progress(torch.tensor([[5, 6], [7, 6]]), torch.zeros(2, dtype=torch.long))[0].tolist() == [True, False]
-
-
-def diverse(mind: Any, limit: int, beam: int, groups: int, strength: float) -> list[list[int]]:
-    """Diverse beam search in plain lists: all that is live after `limit` steps, group by group."""
-    size, live = beam // groups, [[((), 0.0)] for _ in range(groups)]
-    finished: list[tuple[float, tuple[int, ...]]] = []
-    for length in range(1, limit + 1):
-        chosen: list[int] = []
-        for group in range(groups):
-            offers = []
-            for prefix, score in live[group]:
-                raw = mind(prefix)
-                offers += [
-                    ((*prefix, token), score + raw[token], score + raw[token] - strength * chosen.count(token))
-                    for token in (UNK, EOS, 4, 5)
-                ]
-            offers.sort(key=lambda one: -one[2])
-            finished += [(score / length, tokens[:-1]) for tokens, score, _ in offers[:size] if tokens[-1] == EOS]
-            live[group] = [(tokens, score) for tokens, score, _ in offers if tokens[-1] != EOS][:size]
-            chosen += [tokens[-1] for tokens, _ in live[group]]
-    best = sorted(set(finished), key=lambda one: -one[0])
-    return [list(tokens) for _, tokens in best]
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_diverse_groups_are_those_of_the_definition(seed: int) -> None:
-    model = Started(seed, VOCABULARY)
-    expected = diverse(Mind(model, 2), 5, 4, 2, 0.8)
-    asked = {"beam": 4, "diversity_groups": 2, "diversity": 0.8}
-    found = [one.tokens for one in search(model, [2], 5, asked, nbest=4)[0] if one.finished]
-    unique = [tokens for place, tokens in enumerate(found) if tokens not in found[:place]]
-    assert unique == expected[: len(unique)]
-    assert unique or not expected
 
 
 def test_a_shortlist_leaves_only_its_tokens() -> None:

@@ -34,7 +34,7 @@ from torch import Tensor
 
 from harken.data.tokenizers.tokens import BOS, EOS, PAD
 from harken.errors import UserError
-from harken.search.contract import StepModel, device_of, is_worth_compacting, limits
+from harken.search.contract import StepModel, attention_of, device_of, is_worth_compacting, limits
 from harken.search.hypotheses import (
     NEG_INF,
     ROOT,
@@ -48,6 +48,8 @@ from harken.search.hypotheses import (
 from harken.search.ranking import Ranking
 from harken.search.rules.base import ScoreRule, SoFar, next_scores
 from harken.search.rules.constraints import Constraints, share_by_bank
+
+NOWHERE = ROOT - 1  # no node
 
 
 @dataclass(frozen=True)
@@ -182,10 +184,11 @@ class _Beam:
         cover = self._cover(rows, width)
         size = self.beam // self.groups
         chosen: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+        ended: list[Tensor] = []  # the prefixes that each group has finished
         for group in range(self.groups):
             own = slice(0, 1) if width == 1 else slice(group * size, (group + 1) * size)
             offers = self._offers([part[:, own] for part in offered], own, size, [ids for _, _, ids, _ in chosen])
-            chosen.append(self._survivors(*offers, size, cover))
+            chosen.append(self._survivors(*offers, size, cover, ended))
         parents, scores, ids, raw = (
             chosen[0] if self.groups == 1 else (torch.cat(part, 1) for part in zip(*chosen, strict=True))
         )
@@ -315,21 +318,29 @@ class _Beam:
         return SoFar(self.history, self.alive.repeat_interleave(width), self.limit.repeat_interleave(width))
 
     def _survivors(
-        self, offers: Tensor, parents: Tensor, ids: Tensor, raw: Tensor, size: int, cover: Tensor | None
+        self,
+        offers: Tensor,
+        parents: Tensor,
+        ids: Tensor,
+        raw: Tensor,
+        size: int,
+        cover: Tensor | None,
+        earlier: list[Tensor],
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Finished hypotheses go to `best`; of the others the best `size`: parents, scores, ids, raw scores."""
+        """Finished hypotheses go to `best`; of the others the best `size`: parents, scores, ids, raw scores.
+
+        `earlier` are the prefixes (R, n) that other groups have finished in this step; those of this group are added.
+        """
         ended = ids == EOS
         few = slice(0, size)  # an EOS that ranks below the beam would not have survived either
         closed = offers[:, few].masked_fill(~ended[:, few] | self.done[:, None], NEG_INF)
         here = parents[:, few]
         covered = None if cover is None else cover.gather(1, here)
         nodes = self.nodes.gather(1, here)
+        for others in earlier:  # equal hypotheses have equal lengths, so they finish in the same step
+            closed = closed.masked_fill((nodes[:, :, None] == others[:, None]).any(2), NEG_INF)
+        earlier.append(nodes.masked_fill(closed == NEG_INF, NOWHERE))
         self.count = self.count + (closed > NEG_INF).sum(1)
-        if self.groups > 1:  # other groups may have finished the same hypothesis
-            known = self.best.finished & (self.best.normalised > NEG_INF)
-            closed = closed.masked_fill(
-                ((nodes[:, :, None] == self.best.nodes[:, None]) & known[:, None]).any(2), NEG_INF
-            )
         self.best = self.best.merge(candidates(self.ranking, closed, raw[:, few], nodes, self.length, covered))
         left = torch.sort(ended.to(torch.uint8), dim=1, stable=True).indices[:, :size]  # first those without EOS
         survivors = [part.gather(1, left) for part in (parents, offers.masked_fill(ended, NEG_INF), ids, raw)]
@@ -342,11 +353,7 @@ class _Beam:
         """Add the attention of this step to the coverage; the coverage term (R, width) of each live hypothesis."""
         if not self.ranking.coverage_penalty:
             return None
-        weights = self.state.attention
-        if weights is None:
-            raise UserError(
-                "search.coverage_penalty needs attention to the source, and this model has none; set it to 0"
-            )
+        weights = attention_of(self.state)
         self.coverage = weights.float() if self.coverage is None else self.coverage + weights
         return self._term(rows, self.coverage)
 

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from harken.errors import UserError
+from harken.search.conflicts import OF_OPTIONS, OF_TRANSLATION, Conflict, conflict_of
 from harken.search.descriptions import OPTIONS
 
 PLAIN = {"beam", "length_penalty", "stopping", "seed", "precision"}  # what every decoding backend supports
-SAMPLING = {"temperature": 1.0, "top_k": None, "top_p": None, "min_p": None}  # options of sampling, and their defaults
+
+
+def _with_implied(values: dict[str, Any]) -> dict[str, Any]:
+    """Values with those that follow from them: `patience` counts hypotheses, so it sets the stopping rule."""
+    counts = values.get("patience", 1) != 1 and "stopping" not in values
+    return {**values, "stopping": "count"} if counts else values
 
 
 class SearchOptions(BaseModel):
     """How to search: one source of truth for recipes, the command line and Python."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    conflicts: ClassVar[tuple[Conflict, ...]] = OF_OPTIONS
 
     beam: int = Field(5, ge=1, le=1000, description=OPTIONS["beam"].description)
     length_penalty: float = Field(1.0, ge=0, description=OPTIONS["length_penalty"].description)
     length_rule: Literal["power", "gnmt"] = Field("power", description=OPTIONS["length_rule"].description)
     word_reward: float = Field(0.0, description=OPTIONS["word_reward"].description)
     coverage_penalty: float = Field(0.0, ge=0, description=OPTIONS["coverage_penalty"].description)
-    stopping: Literal["exact", "count", "first"] = Field(default="count", description=OPTIONS["stopping"].description)
+    stopping: Literal["exact", "count", "first"] = Field(default="exact", description=OPTIONS["stopping"].description)
     patience: float = Field(1.0, gt=0, description=OPTIONS["patience"].description)
     min_length: int = Field(0, ge=0, description=OPTIONS["min_length"].description)
     no_repeat_ngram: int = Field(0, ge=0, description=OPTIONS["no_repeat_ngram"].description)
@@ -40,19 +47,15 @@ class SearchOptions(BaseModel):
     time_limit: float | None = Field(None, gt=0, description=OPTIONS["time_limit"].description)
     precision: Literal["float32", "int8", "auto"] = Field("float32", description=OPTIONS["precision"].description)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, values: Any) -> Any:
+        return _with_implied(values) if isinstance(values, dict) else values
+
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        if self.diversity_groups > 1 and self.beam % self.diversity_groups:
-            raise ValueError(
-                f"search.diversity_groups is {self.diversity_groups}, which does not divide search.beam = {self.beam}"
-            )
-        if self.sample and self.diversity_groups > 1:
-            raise ValueError("search.diversity_groups is for beam search; leave it out where search.sample is true")
-        given = [name for name, default in SAMPLING.items() if getattr(self, name) != default]
-        if given and not self.sample:
-            raise ValueError(f"search.{given[0]} is for sampling; also set search.sample = true")
-        if self.patience != 1 and self.stopping != "count":
-            raise ValueError('search.patience is for search.stopping = "count"; leave it out')
+        if reason := conflict_of(self, self.conflicts):
+            raise ValueError(reason)
         return self
 
     @property
@@ -73,7 +76,7 @@ class SearchOptions(BaseModel):
             if name not in known:
                 raise UserError(f"there is no option of the search called {name!r}; choose from {', '.join(known)}")
         try:
-            return type(self).model_validate({**self.model_dump(), **changes})
+            return type(self).model_validate({**self.model_dump(), **_with_implied(changes)})
         except ValidationError as problem:
             first = problem.errors()[0]
             key = "".join(f"search.{part}: " for part in first["loc"][:1])
@@ -95,6 +98,8 @@ class SearchConfig(SearchOptions):
 class TranslationSearchConfig(SearchConfig):
     """Search of translators: also options that need words, files or other models."""
 
+    conflicts: ClassVar[tuple[Conflict, ...]] = (*OF_OPTIONS, *OF_TRANSLATION)
+
     banned: list[str] = Field([], description=OPTIONS["banned"].description)
     glossary: str | None = Field(None, description=OPTIONS["glossary"].description)
     language_model: str | None = Field(None, description=OPTIONS["language_model"].description)
@@ -102,18 +107,9 @@ class TranslationSearchConfig(SearchConfig):
     shortlist: int = Field(0, ge=0, le=250, description=OPTIONS["shortlist"].description)
     mbr: Literal["chrf", "bleu"] | None = Field(None, description=OPTIONS["mbr"].description)
     mbr_candidates: int = Field(32, ge=2, description=OPTIONS["mbr_candidates"].description)
-
     rerank: str | None = Field(None, description=OPTIONS["rerank"].description)
     rerank_weight: float = Field(0.5, ge=0, le=1, description=OPTIONS["rerank_weight"].description)
     rerank_reversed: bool = Field(False, description=OPTIONS["rerank_reversed"].description)
-
-    @model_validator(mode="after")
-    def _models_are_there(self) -> Self:
-        if self.rerank and self.mbr:
-            raise ValueError("search.rerank and search.mbr both choose from the n-best list; keep one of them")
-        if self.lm_weight and self.language_model is None:
-            raise ValueError("search.lm_weight needs search.language_model, the folder of a language model")
-        return self
 
 
 class CtcSearchConfig(BaseModel):

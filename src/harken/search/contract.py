@@ -44,6 +44,18 @@ class StepModel(Protocol):
         ...
 
 
+def attention_of(state: Any) -> Tensor:
+    """The attention (R, S) of the last step.
+
+    Raises:
+        UserError: the model has none.
+    """
+    weights: Tensor | None = state.attention
+    if weights is None:
+        raise UserError("search.coverage_penalty needs attention to the source, and this model has none; set it to 0")
+    return weights
+
+
 def device_of(model: StepModel, device: torch.device | str | None, max_lengths: int | Tensor) -> torch.device:
     """The device to search on: `device`, else that of the model's weights, else that of `max_lengths`, else the CPU."""
     if device is not None:

@@ -25,10 +25,10 @@ OPTIONS: dict[str, Option] = {
     ),
     "stopping": Option(
         Literal["exact", "count", "first"],
-        "exact: until no better hypothesis is possible; count: until beam * patience hypotheses have ended, faster; "
-        "first: until one has ended that beats all live ones",
+        "exact: until no better hypothesis is possible; count: until beam * patience hypotheses have ended, which may "
+        "miss better ones; first: until one has ended that beats all live ones",
     ),
-    "patience": Option(float, "stopping = count: beam * patience hypotheses must end"),
+    "patience": Option(float, "beam * patience hypotheses must end; implies stopping = count"),
     "min_length": Option(int, "fewest tokens of an output"),
     "no_repeat_ngram": Option(int, "no n-gram of this many tokens twice; 0: off"),
     "repetition_penalty": Option(float, "log-probabilities of tokens written before are multiplied by this"),

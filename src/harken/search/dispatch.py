@@ -25,12 +25,12 @@ from harken.kernels.settings import kernels_enabled
 from harken.search.beam import beam_search
 from harken.search.compiled import run_compiled, why_not_compiled
 from harken.search.config import SearchOptions
+from harken.search.conflicts import OF_CALLS, conflict_of
 from harken.search.graphs import run_graphs, why_not_graphs
 from harken.search.greedy import independent_search
 from harken.search.hypotheses import Hypothesis
 from harken.search.ranking import Ranking
 from harken.search.rules.base import ScoreRule
-from harken.search.rules.constraints import Constraints
 from harken.search.rules.penalties import MinimumLength, NoRepeatNgram, RepetitionPenalty, UnknownPenalty
 from harken.search.sampling import Sampling
 
@@ -84,13 +84,11 @@ def run_reference(call: DecodingCall) -> list[list[Hypothesis]]:
         "device": call.source.device,
     }
     if options.sample:
-        if any(isinstance(rule, Constraints) for rule in rules):
-            raise UserError("phrases that an output must contain need beam search; leave search.sample out")
         kind = options.temperature, options.top_k, options.top_p, options.min_p, options.seed
         sampling = Sampling(*kind, call.row_numbers)
         return independent_search(call.model, state, call.rows, sampling=sampling, samples=call.nbest, **shared)
-    constrained = any(isinstance(rule, Constraints) for rule in rules)
-    if options.beam == 1 and call.nbest == 1 and not constrained and not call.keep_beam:
+    is_greedy = options.beam == 1 and call.nbest == 1
+    if is_greedy and not call.keep_beam and not any(rule.needs_beam for rule in rules):
         return independent_search(call.model, state, call.rows, **shared)
     return beam_search(
         call.model,
@@ -98,8 +96,8 @@ def run_reference(call: DecodingCall) -> list[list[Hypothesis]]:
         call.rows,
         beam=options.beam,
         nbest=call.nbest,
-        stopping=options.stopping,
-        patience=options.patience,
+        stopping="count" if is_greedy else options.stopping,  # greedy search ends with its first EOS
+        patience=1.0 if is_greedy else options.patience,
         groups=options.diversity_groups,
         diversity=options.diversity,
         **shared,
@@ -184,5 +182,11 @@ def choose(call: DecodingCall) -> SearchBackend:
 
 
 def decode(call: DecodingCall) -> list[list[Hypothesis]]:
-    """Up to `nbest` hypotheses for each source, best first."""
+    """Up to `nbest` hypotheses for each source, best first.
+
+    Raises:
+        UserError: options and rules that cannot be combined (`harken.search.conflicts`), or int8 that is not supported.
+    """
+    if reason := conflict_of(call, OF_CALLS):
+        raise UserError(reason)
     return choose(call).decode(call) if call.rows else []

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from harken.data.tokenizers.tokens import BOS, EOS, PAD
-from harken.search.contract import StepModel, device_of, is_worth_compacting, limits
+from harken.search.contract import StepModel, attention_of, device_of, is_worth_compacting, limits
 from harken.search.hypotheses import NEG_INF, Hypothesis, continuations, refuse_empty
 from harken.search.ranking import Ranking
 from harken.search.rules.base import ScoreRule, SoFar, next_scores
@@ -107,7 +107,7 @@ def independent_search(
         raw[alive, position] = gained.where(is_open, 0.0)
         scores[alive] += added.where(is_open, 0.0)
         if ranking.coverage_penalty:
-            coverage = _covered(coverage, state.attention, alive, is_open, len(limit))
+            coverage = _covered(coverage, attention_of(state), alive, is_open, len(limit))
         is_open = is_open & (tokens != EOS) & (limit[alive] > position + 1)
         if observe is not None:
             observe(written[:, : position + 1])
@@ -129,11 +129,7 @@ def independent_search(
     return hypotheses_of(written.cpu().numpy(), raw.cpu().numpy(), scores.cpu().numpy(), term, rows, ranking)
 
 
-def _covered(before: Tensor | None, weights: Tensor | None, alive: Tensor, is_open: Tensor, size: int) -> Tensor:
-    from harken.errors import UserError
-
-    if weights is None:
-        raise UserError("search.coverage_penalty needs attention to the source, and this model has none; set it to 0")
+def _covered(before: Tensor | None, weights: Tensor, alive: Tensor, is_open: Tensor, size: int) -> Tensor:
     before = weights.new_zeros(size, weights.shape[1], dtype=torch.float32) if before is None else before
     return before.index_add(0, alive, (weights * is_open[:, None]).float())
 

@@ -35,6 +35,7 @@ class ScoreRule:
     """Changes nothing; the base class of all rules. Most rules have no state and override `__call__` alone."""
 
     bonus: float = 0.0  # the most that it can add to the score of one hypothesis, for the exact stopping rule
+    needs_beam: bool = False  # whether hypotheses have to compete for it
 
     def __call__(self, scores: Tensor, so_far: SoFar) -> Tensor:
         """Scores (R, V) of the next token -> scores (R, V); it may change them in place."""

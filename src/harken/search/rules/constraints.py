@@ -40,6 +40,8 @@ class Constraints(ScoreRule):
         joins: (V,) True for tokens that continue a word; None: no token does.
     """
 
+    needs_beam = True
+
     def __init__(self, phrases: Phrases, joins: Tensor | None = None) -> None:
         flat = [
             [(number, list(tokens)) for number, constraint in enumerate(constraints) for tokens in constraint if tokens]

@@ -11,6 +11,7 @@ from harken.errors import UserError
 from harken.inspection.figure.tree import Branch
 from harken.inspection.pictures.beam import BeamPicture
 from harken.search.config import SearchConfig
+from harken.search.conflicts import OF_TREES, conflict_of
 from harken.search.dispatch import ranking_of
 from harken.search.hypotheses import Hypothesis
 from harken.search.tree import BeamRecorder, Terms, TreeNode, beam_tree, terms_of
@@ -43,8 +44,8 @@ def record_beam(translator: Translator, sentence: str, request: Request) -> Beam
     Raises:
         UserError: no words, or a search without a beam.
     """
-    if request.config.sample or request.config.mbr:
-        raise UserError("a beam is drawn of beam search; leave sampling and minimum Bayes risk out")
+    if reason := conflict_of(request.config, OF_TREES):
+        raise UserError(reason)
     sources = translator.read([sentence])
     if not sources.ids[0]:
         raise UserError("the sentence has no words; give some")

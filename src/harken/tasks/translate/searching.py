@@ -25,7 +25,8 @@ from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
 from harken.metrics.bleu import chrf_of_statistics, chrf_statistics, sentence_bleu
 from harken.recipe import load_recipe
-from harken.search.config import SAMPLING, TranslationSearchConfig
+from harken.search.config import TranslationSearchConfig
+from harken.search.conflicts import SAMPLING
 from harken.search.dispatch import DecodingCall, decode
 from harken.search.ensemble import Ensemble
 from harken.search.hypotheses import Hypothesis

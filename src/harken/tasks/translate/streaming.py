@@ -9,6 +9,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from harken.errors import UserError
+from harken.search.conflicts import OF_STREAMS, conflict_of
 from harken.search.streaming import CertainPrefix
 from harken.tasks.translate.searching import Request, search
 
@@ -24,10 +25,8 @@ def stream(translator: Translator, sentence: str, request: Request) -> Iterator[
     Raises:
         UserError: minimum Bayes risk, which knows nothing before its end.
     """
-    if request.config.mbr:
-        raise UserError(
-            "minimum Bayes risk compares whole translations, so nothing can be streamed; leave search.mbr out"
-        )
+    if reason := conflict_of(request.config, OF_STREAMS):
+        raise UserError(reason)
     sources, decode = translator.read([sentence]), translator.target.decode
     if not sources.ids[0]:
         return
