@@ -220,11 +220,6 @@ def without_held_out(
     return kept, {DUPLICATES: len(train) - len(kept)} if len(kept) < len(train) else {}
 
 
-def skipped_lines(skipped: Mapping[str, int], what: str = "training examples") -> list[str]:
-    """The examples that were left out, a sentence for each reason, for a run's first lines."""
-    return [f"skipped {count:,} {what}: {reason}" for reason, count in skipped.items()]
-
-
 def cut_by_position(lengths: Sequence[int] | np.ndarray, shares: Sequence[float]) -> list[int]:
     """Where the parts of a running text end: training first, then the held-out shares, at the ends of rows.
 

@@ -16,11 +16,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harken.data.io.files import read_lines, require_file
+from harken.data.io.files import read_lines
 from harken.data.io.folders import Split
 from harken.data.io.formats import Layout, format_of, read_jsonl, read_pairs, read_tsv
 from harken.data.io.in_memory import refuse_gaps
@@ -186,26 +186,6 @@ def _pair_digest(source: str, target: str) -> int:
 
 
 PAIRS = RowKind("pairs", Pair, lambda pair: pair_key(pair.source, pair.target), None, pair_key, _pair_digest)
-
-
-def check_files(config: Any) -> list[Path]:
-    """Every file that `read_corpus` would read, after looking that each exists and that its first pair is readable.
-
-    Raises:
-        UserError: as `read_corpus`, for what can be known so far.
-    """
-    if origin(config) == "corpus":
-        return []
-    layout = layout_of(config)
-    paths: list[Path] = []
-    for name, split in splits_of(config).items():
-        for source, target in file_pairs(name, split, layout):
-            paths.append(require_file(source))
-            if target is not None and target != source:
-                paths.append(require_file(target))
-            for texts in islice(read_pairs(source, target, layout), 1):
-                _pair(*texts, config.source_heads, f"{source}, line {2 if layout.header else 1}")
-    return paths
 
 
 def _read_built_in(config: Any) -> Corpus:
