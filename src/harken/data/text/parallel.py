@@ -30,7 +30,7 @@ from harken.data.prepared.blocks import Block
 from harken.data.prepared.scan import Reader, RowKind, Scanned
 from harken.data.prepared.store import Store, prepared_folder
 from harken.data.rows import Columns
-from harken.data.splits import DUPLICATES, Size, encode_row, row_digest, size_of
+from harken.data.splits import DUPLICATES, Size, encode_row, held_out_sizes, row_digest
 from harken.data.synthetic.seq2seq import MADE, load_made
 from harken.data.text.dependency_heads import read_heads
 from harken.data.text.locations import as_list, file_pairs, layout_of, origin, splits_of
@@ -54,7 +54,7 @@ def read_corpus(config: Any) -> Corpus:
     on_disk = folder is not None and not config.source_heads
     train = [] if on_disk else _read_split("train", files, layout, config, skipped, limited=True)
     given = {name: _read_split(name, split, layout, config, skipped) for name, split in splits.items()}
-    sizes = _sizes(config, given)
+    sizes = held_out_sizes(config, given)
     if folder is not None and on_disk:
         contents = file_digests([path for split in splits.values() for side in split for path in side])
         parts = _divide_files(config, files, layout, folder, sizes, [*chain(*given.values())], contents)
@@ -80,18 +80,8 @@ def corpus_of_table(config: Any, table: Mapping[str, list[Any]]) -> Corpus:
     pairs = _filtered((Pair(*row) for row in zip(*texts, strict=True)), "train", config, skipped, limited=True)
     if not pairs:
         raise nothing_left("train", ["the table"], skipped)
-    parts = divide(PAIRS, pairs, _sizes(config, {}), config.seed, [], reason=LEFT_OUT)
+    parts = divide(PAIRS, pairs, held_out_sizes(config, ()), config.seed, [], reason=LEFT_OUT)
     return _corpus(config, config.name or "table", parts, {}, skipped)
-
-
-def _sizes(config: Any, given: Mapping[str, Sequence[Pair]]) -> dict[str, Size]:
-    """The parts that are split off: test before validation."""
-    sizes: dict[str, Size] = {}
-    if not given.keys() - {"valid"} and config.test_size:
-        sizes["test"] = config.test_size
-    if "valid" not in given:
-        sizes["valid"] = size_of(config.valid_size)
-    return sizes
 
 
 def _corpus(
