@@ -1,13 +1,24 @@
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.data.batching import Count, padding_share, token_batches
+from harken.data.batching import Count, token_batches
 
 lengths = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=80)
+
+
+def padding_share(batches: Sequence[np.ndarray], *lengths: Sequence[int] | np.ndarray) -> float:
+    """The share of all padded tokens of these batches that is padding."""
+    real = padded = 0
+    for side in lengths:
+        values = np.asarray(side, dtype=np.int64)
+        real += sum(int(values[batch].sum()) for batch in batches)
+        padded += sum(len(batch) * int(values[batch].max()) for batch in batches)
+    return 1 - real / padded if padded else 0.0
 
 
 def size(source: np.ndarray, target: np.ndarray, count: Count) -> int:

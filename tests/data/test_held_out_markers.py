@@ -15,9 +15,8 @@ from PIL import Image
 from harken.data.images.caption_table import read_caption_corpus
 from harken.data.strokes.corpus import read_strokes_corpus
 from harken.data.text.labelled_splits import read_splits
-from harken.data.text.lines import read_line_splits
 from harken.data.text.parallel import read_corpus as read_pairs
-from harken.data.text.texts import read_texts
+from harken.data.text.texts import read_line_splits, read_texts
 from harken.recipe import load_recipe
 from harken.tasks.answer.sources import read_questions
 from harken.tasks.registry import job_of

@@ -176,17 +176,3 @@ def _cut(
         start += max(1, int(np.searchsorted(padded, budget, side="right")))
         ends.append(start)
     return np.array(ends, dtype=np.int64)
-
-
-def padding_share(batches: Sequence[np.ndarray], *lengths: Lengths) -> float:
-    """The share of all padded tokens of these batches that is padding.
-
-    >>> padding_share([np.array([0, 1, 2, 3])], [1, 1, 1, 3])
-    0.5
-    """
-    real = padded = 0
-    for side in lengths:
-        values = np.asarray(side, dtype=np.int64)
-        real += sum(int(values[batch].sum()) for batch in batches)
-        padded += sum(len(batch) * int(values[batch].max()) for batch in batches)
-    return 1 - real / padded if padded else 0.0

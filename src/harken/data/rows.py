@@ -58,10 +58,31 @@ def id_type(size: int) -> np.dtype[Any]:
     return np.dtype(np.uint16 if size <= 1 << 16 else np.uint32)
 
 
+class Encoding(NamedTuple):
+    """The rows of ids that `Rows.encode` makes; its arguments say what each is."""
+
+    types: Mapping[str, np.dtype[Any]]
+    function: Callable[[Columns], Sequence[Encoded]]
+    key: Any
+    prefix: Sequence[int]
+    empty: int
+
+
 class Rows(Sequence[Row], ABC):
     """Examples in a fixed order."""
 
     is_in_memory: bool
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Row]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        chosen = range(len(self))[index]
+        if isinstance(chosen, int):
+            return self.choose([chosen])[0]
+        ordered = self.choose(sorted(chosen))
+        return ordered if chosen.step > 0 else ordered[::-1]
 
     @abstractmethod
     def column(self, *numbers: int) -> Rows[Any]:
@@ -93,7 +114,6 @@ class Rows(Sequence[Row], ABC):
     ) -> tuple[Tokenizer, Tokenizer]:
         """The tokenizers that are learned from the rows; on disk once for equal settings."""
 
-    @abstractmethod
     def encode(
         self,
         types: Mapping[str, np.dtype[Any]],
@@ -112,6 +132,11 @@ class Rows(Sequence[Row], ABC):
             prefix: ids in front of all rows.
             empty: so many distinct rows without ids come before all others.
         """
+        return self._encode(Encoding(types, function, key, prefix, empty))
+
+    @abstractmethod
+    def _encode(self, encoding: Encoding) -> list[TokenRows]:
+        """As `encode`."""
 
     def cached_tokenizer(self, settings: Any, learn: Callable[[Rows[Any]], Tokenizer]) -> Tokenizer:
         """One tokenizer of lines of text; `learn` is given the texts."""
@@ -155,13 +180,6 @@ class MemoryRows(Rows[Row]):
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
 
-    @overload
-    def __getitem__(self, index: int) -> Row: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Row]: ...
-    def __getitem__(self, index: int | slice) -> Any:
-        return self.rows[index]
-
     def __add__(self, other: Rows[Row]) -> MemoryRows[Row]:
         return MemoryRows([*self, *other])
 
@@ -190,14 +208,8 @@ class MemoryRows(Rows[Row]):
     ) -> tuple[Tokenizer, Tokenizer]:
         return learn()
 
-    def encode(
-        self,
-        types: Mapping[str, np.dtype[Any]],
-        function: Callable[[Columns], Sequence[Encoded]],
-        key: Any,
-        prefix: Sequence[int] = (),
-        empty: int = 0,
-    ) -> list[TokenRows]:
+    def _encode(self, encoding: Encoding) -> list[TokenRows]:
+        types, function, _, prefix, empty = encoding
         if not len(self.rows):
             return [TokenRows(np.array(prefix, np.int32), np.array([len(prefix)])) for _ in types]
         encoded = []

@@ -49,6 +49,20 @@ def size_of(given: int | float | None, default: tuple[float, int] = (0.05, 1000)
     return default if given is None else given
 
 
+def held_out_sizes(config: Any, given: Iterable[str], default: tuple[float, int] = (0.05, 1000)) -> dict[str, Size]:
+    """The parts that are split off from training by `valid_size` and `test_size` of a `[data]` table.
+
+    Args:
+        given: names of the parts that have files of their own. Where one is a test, none is split off.
+    """
+    sizes: dict[str, Size] = {}
+    if not set(given) - {"valid"} and config.test_size:
+        sizes["test"] = config.test_size
+    if "valid" not in given:
+        sizes["valid"] = size_of(config.valid_size, default)
+    return sizes
+
+
 def normalise(text: str) -> str:
     """The form in which two texts are compared: Unicode NFC, no difference of case or of white space.
 
@@ -218,11 +232,6 @@ def without_held_out(
     if train and not kept:
         raise UserError("every training example is also in the validation or test data; give other files")
     return kept, {DUPLICATES: len(train) - len(kept)} if len(kept) < len(train) else {}
-
-
-def skipped_lines(skipped: Mapping[str, int], what: str = "training examples") -> list[str]:
-    """The examples that were left out, a sentence for each reason, for a run's first lines."""
-    return [f"skipped {count:,} {what}: {reason}" for reason, count in skipped.items()]
 
 
 def cut_by_position(lengths: Sequence[int] | np.ndarray, shares: Sequence[float]) -> list[int]:

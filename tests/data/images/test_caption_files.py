@@ -100,6 +100,8 @@ def test_pictures_are_held_out_whole(folder: Path) -> None:
     given = read_caption_corpus(config(test=str(folder / "test.csv"), valid=str(folder / "test.csv")))
     assert [one.name for one in given.train] == [f"{number}.png" for number in range(1, 6)]
     assert given.notes == ["left 1 training pictures out: also in the validation or test data"]
+    beside = read_caption_corpus(config(valid=str(folder / "test.csv")))
+    assert [len(split) for split in (beside.valid, beside.tests["test"])] == [1, 1]  # a validation file, and test_size
 
 
 def test_mistakes_in_a_table_name_the_line(folder: Path) -> None:

@@ -8,9 +8,8 @@ import pytest
 
 from harken.data.prepared import blocks
 from harken.data.prepared.disk_rows import DiskRows
-from harken.data.text.lines import read_line_splits
 from harken.data.text.text_config import LinesConfig, TextConfig
-from harken.data.text.texts import read_texts
+from harken.data.text.texts import read_line_splits, read_texts
 from harken.data.tokenizers.base import train_tokenizer
 from harken.errors import UserError
 from harken.tasks.language.streams import corpus_ids

@@ -39,7 +39,7 @@ def test_npz(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="test_offsets do not cut test_points"):
         read_npz(write_npz(tmp_path / "b.npz", test_offsets=np.array([0, 2, 9])))
     (tmp_path / "c.npz").write_text("no zip")
-    with pytest.raises(UserError, match=r"c\.npz is no \.npz file of arrays"):
+    with pytest.raises(UserError, match=r"c\.npz is no plain NumPy file"):
         read_npz(tmp_path / "c.npz")
     np.savez(tmp_path / "d.npz", points=np.zeros(1))
     with pytest.raises(UserError, match=r"d\.npz has no train_points and train_offsets, but points"):

@@ -8,8 +8,18 @@ from random import Random
 import pytest
 
 from harken.checking import check
-from harken.data.synthetic.seq2seq import MADE, arithmetic, brackets, code, dates, extract, load_made
-from harken.data.synthetic.seq2seq.splits import Maker, draw_split, maker_of
+from harken.data.synthetic.seq2seq import (
+    MADE,
+    Maker,
+    arithmetic,
+    brackets,
+    code,
+    dates,
+    draw_split,
+    extract,
+    load_made,
+    maker_of,
+)
 from harken.data.text.config import DataConfig
 from harken.data.text.pairs import Pair
 from harken.data.text.parallel import read_corpus

@@ -89,6 +89,11 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"train\.npz\.xz does not exist"):
         read_digits(tmp_path)
     (tmp_path / "train.npz.xz").write_bytes(lzma.compress(b"nothing"))
+    with pytest.raises(UserError, match=r"is no plain NumPy file .* it needs the arrays samples, lengths"):
+        read_digits(tmp_path)
+    file = BytesIO()
+    np.savez(file, samples=np.zeros(3))
+    (tmp_path / "train.npz.xz").write_bytes(lzma.compress(file.getvalue()))
     with pytest.raises(UserError, match="is no archive of spoken digits"):
         read_digits(tmp_path)
 

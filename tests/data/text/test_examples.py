@@ -72,23 +72,46 @@ def test_sets_are_joined_with_their_groups() -> None:
     assert (both.values, both.labels, both.groups, both.parts) == ([1, 2], ["a", "b"], ["", "g"], [False, True])
 
 
+def label_of(text: str) -> str:
+    """The label by the rules above, from the words alone."""
+    words = text
+    if "although" in words:
+        before, _, after = words.partition("although")
+        words = before if before.strip(" ,").split()[-1:] and opinions_in(before) else after.partition(",")[2]
+    elif " but the " in words:
+        words = words.partition(" but the ")[2]
+    clauses = opinions_in(words)
+    return opinions.POSITIVE if clauses and clauses[0] else opinions.NEGATIVE
+
+
+def opinions_in(text: str) -> list[bool]:
+    """The opinion of each clause: True is good."""
+    clauses, turned = [], False
+    for word in text.replace("anything but", "not").replace("far from", "not").split():
+        turned = turned or word in ("not", "never", "hardly")
+        if word in opinions.GOOD or word in opinions.BAD:
+            clauses.append((word in opinions.GOOD) != turned)
+            turned = False
+    return clauses
+
+
 def test_opinions_follow_their_rules_and_splits_share_nothing() -> None:
     splits = opinions.make_splits(800, seed=2)
     parts = [splits.train, splits.valid, splits.tests["test"]]
     assert [len(part) for part in parts] == [800, 1000, 1000]
     assert len({text for part in parts for text in part.values}) == 2800
     for part in parts:
-        assert [opinions.label_of(text) for text in part.values] == part.labels
+        assert [label_of(text) for text in part.values] == part.labels
         assert 0.45 < part.labels.count("positive") / len(part) < 0.55
     assert opinions.make_splits(800, seed=2).train.values == splits.train.values
     assert opinions.make_splits(800, seed=3).train.values != splits.train.values
 
 
 def test_order_decides_an_opinion() -> None:
-    assert opinions.label_of("the soup was good but the view was dull") == "negative"
-    assert opinions.label_of("the view was dull but the soup was good") == "positive"
-    assert opinions.label_of("although the soup was never dull , the view was anything but good") == "negative"
-    assert opinions.label_of("the soup was hardly bad , although the view was dull") == "positive"
+    assert label_of("the soup was good but the view was dull") == "negative"
+    assert label_of("the view was dull but the soup was good") == "positive"
+    assert label_of("although the soup was never dull , the view was anything but good") == "negative"
+    assert label_of("the soup was hardly bad , although the view was dull") == "positive"
 
 
 def test_gestures_of_a_pair_pass_the_same_places_in_another_order() -> None:

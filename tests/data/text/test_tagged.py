@@ -106,5 +106,5 @@ def test_frames(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=said):
             read_frames(path)
     path.write_bytes(b"nothing")
-    with pytest.raises(UserError, match="is no NumPy archive"):
+    with pytest.raises(UserError, match="is no plain NumPy file"):
         read_frames(path)

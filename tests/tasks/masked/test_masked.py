@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import load_file
 
 import harken
-from harken.data.text.lines import read_line_splits
 from harken.data.text.tagged import Tagged
+from harken.data.text.texts import read_line_splits
 from harken.errors import UserError
 from harken.models.heads.masked import MASK
 from harken.models.sizing import measure

@@ -13,8 +13,6 @@ would drown in the noise: in a string all are about as loud. A string is a funct
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +21,7 @@ import numpy as np
 
 from harken.data.audio.augmentation import decibels, noise
 from harken.data.audio.utterances import Utterances
-from harken.data.io.files import open_bytes
+from harken.data.io.files import read_arrays
 from harken.errors import UserError
 from harken.files import expand_user
 
@@ -71,14 +69,11 @@ def read_digits(folder: str | Path) -> DigitRecordings:
         UserError: it is not there, or is something else.
     """
     path = expand_user(folder) / ARCHIVE
-    with open_bytes(path) as stream:
-        try:
-            archive = np.load(io.BytesIO(stream.read()), allow_pickle=False)
-            columns = {name: archive[name] for name in COLUMNS}
-        except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as problem:
-            raise UserError(
-                f"{path} is no archive of spoken digits ({problem}); it needs the arrays {', '.join(COLUMNS)}"
-            ) from None
+    needed = f"it needs the arrays {', '.join(COLUMNS)}"
+    arrays = read_arrays(path, needed)
+    if not arrays.keys() >= set(COLUMNS):
+        raise UserError(f"{path} is no archive of spoken digits ({', '.join(arrays)}); {needed}")
+    columns = {name: arrays[name] for name in COLUMNS}
     if int(columns["lengths"].sum()) != len(columns["samples"]):
         raise UserError(
             f"{path} has lengths that do not add up to its {len(columns['samples']):,} samples; copy it anew"

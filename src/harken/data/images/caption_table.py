@@ -19,7 +19,7 @@ from harken.data.images.flickr8k import load_flickr8k
 from harken.data.io.table import is_jsonl, read_table
 from harken.data.parts import divide
 from harken.data.prepared.scan import RowKind
-from harken.data.splits import Size, content_key, size_of
+from harken.data.splits import Size, content_key, held_out_sizes
 from harken.data.synthetic.scenes.splits import load_scenes
 from harken.errors import UserError
 from harken.files import expand_user
@@ -99,10 +99,7 @@ def read_caption_corpus(config: Any) -> CaptionCorpus:
         tables = {part: getattr(config, part) for part in ("table", "valid", "test") if getattr(config, part)}
         given = {part: read_captions(table, config.images, size, *columns) for part, table in tables.items()}
         name, pictures = Path(config.train).name.split(".")[0], given.pop("table")
-        if not given and config.test_size:
-            sizes["test"] = config.test_size
-        if "valid" not in given:
-            sizes["valid"] = size_of(config.valid_size)
+        sizes = held_out_sizes(config, given)
     parts = divide(PICTURES, pictures, sizes, config.seed, [*chain(*given.values())])
     held = {**given, **parts.held}
     notes += [f"left {count:,} training pictures out: {reason}" for reason, count in parts.skipped.items()]

@@ -14,20 +14,25 @@ from __future__ import annotations
 import codecs
 import difflib
 import gzip
+import io
 import lzma
 import os
 import stat
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
+import numpy as np
+
 from harken.errors import UserError
 from harken.files import expand_user, refuse_kernel_file
 from harken.paths import IN_MEMORY
 
 COMPRESSIONS = (".gz", ".xz")
+DAMAGED = (lzma.LZMAError, zlib.error, zipfile.BadZipFile)  # what unpacking raises
 MAX_LINE_BYTES = 1_000_000  # a longer line is nearly always a file that is not text
 
 
@@ -143,6 +148,24 @@ def readable(name: str, lines: int) -> Iterator[None]:
         else:
             problem = "is not valid compressed data"
         raise UserError(f"{name} {problem} after line {lines}: copy or download the file again.") from error
+
+
+def read_arrays(path: str | Path, remedy: str = "write it with numpy.savez") -> dict[str, np.ndarray]:
+    """The arrays of a NumPy file by their names; the one of an .npy file is called `values`. Nothing is unpickled.
+
+    Raises:
+        UserError: the file is missing, damaged or no NumPy file.
+    """
+    path = require_file(path)
+    try:
+        with open_bytes(path) as stream:
+            packed = path.suffix in COMPRESSIONS  # NumPy seeks in its files
+            stored = np.load(io.BytesIO(stream.read()) if packed else stream, allow_pickle=False)
+            if isinstance(stored, np.ndarray):
+                return {"values": stored}
+            return {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, AttributeError, KeyError, EOFError, *DAMAGED) as problem:
+        raise UserError(f"{path} is no plain NumPy file ({problem}); {remedy}") from None
 
 
 def require_file(path: str | Path) -> Path:

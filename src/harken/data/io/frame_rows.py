@@ -14,11 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from harken.data.io.ragged import Ragged
 from harken.errors import UserError
 
 
-class FrameRows:
-    """`flat` (N, C) holds the frames of all examples, row i is `flat[offsets[i]:offsets[i + 1]]`."""
+class FrameRows(Ragged):
+    """Rows of frames (T, C)."""
 
     def __init__(self, examples: Sequence[np.ndarray], channels: int | None = None) -> None:
         """
@@ -34,23 +35,10 @@ class FrameRows:
                 )
             if not np.isfinite(example).all():
                 raise UserError(f"signal {number} has a value that is missing or infinite; fill it, or leave it out")
-        self.offsets = np.cumsum([0, *(len(example) for example in examples)], dtype=np.int64)
-        self.flat = np.concatenate([np.zeros((0, wide), np.float32), *examples]).astype(np.float32, copy=False)
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Frames in every row."""
-        return np.diff(self.offsets)
+        rows = Ragged.of(examples, (wide,), np.float32)
+        super().__init__(rows.flat, rows.offsets)
 
     def gather(self, indices: Sequence[int] | np.ndarray) -> tuple[Tensor, Tensor]:
         """(frames (B, T, C) padded with zeros, lengths (B,)) of the chosen rows."""
-        chosen = np.asarray(indices, dtype=np.int64)
-        starts, lengths = self.offsets[chosen], self.lengths[chosen]
-        columns = np.arange(lengths.max(initial=0))  # (T,)
-        inside = columns < lengths[:, None]  # (B, T)
-        frames = np.zeros((*inside.shape, self.flat.shape[1]), dtype=np.float32)
-        frames[inside] = self.flat[(starts[:, None] + columns)[inside]]
+        frames, lengths = self.padded(indices, 0.0)
         return torch.from_numpy(frames), torch.from_numpy(lengths)

@@ -184,6 +184,15 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
             yield as_object(line, f"{path}, line {number}", "text")
 
 
+def is_number(cell: str) -> bool:
+    """Whether a cell of a file holds a number."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
 def list_of(values: Any) -> list[Any]:
     """The values of a column as Python objects: of a list, a NumPy array, or a column of pandas, polars or pyarrow."""
     for method in ("to_pylist", "to_list"):

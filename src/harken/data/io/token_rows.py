@@ -1,8 +1,5 @@
 """Token ids of a whole corpus in one flat array, and padded batches out of it.
 
-Rows of different lengths lie one after another; `offsets[i]` is where row i starts. A million Python lists would take
-ten times the memory, and a batch would be a loop; here it is one indexing operation.
-
 >>> rows = TokenRows.from_lists([[5, 6, 7], [8]], eos=True)
 >>> ids, lengths = rows.gather([1, 0])
 >>> ids.tolist(), lengths.tolist()
@@ -21,7 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from harken.data.batching import BLOCK, Batches, Count, token_batches
+from harken.data.batching import Batches, Count, token_batches
+from harken.data.io.ragged import Ragged
 from harken.data.tokenizers.flat import encode_flat
 from harken.data.tokenizers.tokens import BOS, EOS, PAD
 
@@ -31,15 +29,11 @@ if TYPE_CHECKING:
 CHUNK = 50_000  # lines encoded at once; bounds the memory that Python lists take
 
 
-class TokenRows:
-    """Rows of ids: `flat` holds them one after another, row i is `flat[offsets[i]:offsets[i + 1]]`.
-
-    Arrays of unsigned ids, which `harken.data.prepared` maps from files, stay as they are.
-    """
+class TokenRows(Ragged):
+    """Rows of ids. Arrays of unsigned ids, which `harken.data.prepared` maps from files, stay as they are."""
 
     def __init__(self, flat: np.ndarray, offsets: np.ndarray) -> None:
-        self.flat = flat if flat.dtype.kind == "u" else flat.astype(np.int32, copy=False)
-        self.offsets = offsets.astype(np.int64, copy=False)
+        super().__init__(flat if flat.dtype.kind == "u" else flat.astype(np.int32, copy=False), offsets)
 
     @classmethod
     def from_lists(cls, rows: Sequence[Sequence[int]], *, eos: bool = False) -> TokenRows:
@@ -78,32 +72,9 @@ class TokenRows:
         flat = np.concatenate([np.zeros(0, dtype=np.int32), *(part.flat for part in parts)])
         return cls(flat, np.cumsum(lengths))
 
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"row {index} of {len(self)}")
-        index %= len(self)
-        return self.flat[self.offsets[index] : self.offsets[index + 1]]
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Ids in every row, int32: with millions of rows, in memory for the whole of a run."""
-        lengths = np.empty(len(self), dtype=np.int32)
-        for start in range(0, len(self), BLOCK):
-            lengths[start : start + BLOCK] = np.diff(self.offsets[start : start + BLOCK + 1])
-        return lengths
-
     def gather(self, indices: Sequence[int] | np.ndarray) -> tuple[Tensor, Tensor]:
         """(ids (B, T) padded to the longest, lengths (B,)) of the chosen rows, both int64."""
-        chosen = np.asarray(indices, dtype=np.int64)
-        starts = self.offsets[chosen]
-        lengths = self.offsets[chosen + 1] - starts
-        columns = np.arange(lengths.max(initial=0))  # (T,)
-        inside = columns < lengths[:, None]  # (B, T)
-        ids = np.full(inside.shape, PAD, dtype=np.int64)
-        ids[inside] = self.flat[(starts[:, None] + columns)[inside]]
+        ids, lengths = self.padded(indices, PAD, np.int64)
         return torch.from_numpy(ids), torch.from_numpy(lengths)
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from harken.data.io.token_rows import TokenRows
 from harken.data.prepared.blocks import Block
 from harken.data.prepared.scan import CODES, HELD_OUT, INDEX, Reader, hashes, mapped, with_codes
 from harken.data.prepared.store import Store, key_of, note, size_of
-from harken.data.rows import NUMBER, Columns, Encoded, References, Row, Rows
+from harken.data.rows import NUMBER, Columns, Encoded, Encoding, References, Row, Rows
 from harken.data.tokenizers.base import Tokenizer, load_tokenizers, save_tokenizers
 from harken.worker_pool import ordered_map
 
@@ -115,14 +115,9 @@ class _OnDisk(Rows[Row]):
         name = self.entry("tokenizers", self.part, settings)
         return load_tokenizers(self.stream.store.entry(name, lambda folder: save_tokenizers(folder, *learn())))
 
-    def encode(
-        self,
-        types: Mapping[str, np.dtype[Any]],
-        function: Callable[[Columns], Sequence[Encoded]],
-        key: Any,
-        prefix: Sequence[int] = (),
-        empty: int = 0,
-    ) -> list[TokenRows]:
+    def _encode(self, encoding: Encoding) -> list[TokenRows]:
+        types, function, key, prefix, empty = encoding
+
         def build(folder: Path) -> None:
             files = [Path(path) for group in self.stream.reader.files for path in group]
             self.stream.store.require_space(2 * sum(path.stat().st_size for path in files))
@@ -130,7 +125,7 @@ class _OnDisk(Rows[Row]):
             def run(columns: Columns) -> list[_Block]:
                 return [_Block.of(part, dtype) for part, dtype in zip(function(columns), types.values(), strict=True)]
 
-            _write(folder, types, self.map(run, "encoding the text"), prefix, empty)
+            _write(folder, encoding, self.map(run, "encoding the text"))
 
         described = [[name, dtype.str] for name, dtype in types.items()]
         digests = [tokenizer_digest(item) if hasattr(item, "encode_all") else item for item in key]
@@ -158,13 +153,6 @@ class DiskRows(_OnDisk[Row]):
     def __iter__(self) -> Iterator[Row]:
         for columns in self.map(lambda columns: columns):
             yield from map(self.stream.reader.row, zip(*columns, strict=True))
-
-    @overload
-    def __getitem__(self, index: int) -> Row: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Row]: ...
-    def __getitem__(self, index: int | slice) -> Any:
-        return _getitem(self, index)
 
     def choose(self, indices: Sequence[int] | np.ndarray) -> list[Row]:
         columns = [self.column(side).choose(indices) for side in range(self.stream.reader.sides)]
@@ -194,13 +182,6 @@ class DiskColumns(_OnDisk[Any]):
         for number in self.numbers:
             for values in self.column(number).map(lambda columns: columns[0]):
                 yield from values
-
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Any]: ...
-    def __getitem__(self, index: int | slice) -> Any:
-        return _getitem(self, index)
 
     def __add__(self, other: DiskColumns) -> DiskColumns:
         return DiskColumns(self.rows, (*self.numbers, *other.numbers))
@@ -236,14 +217,6 @@ class DiskColumns(_OnDisk[Any]):
         return list(chain.from_iterable(columns))
 
 
-def _getitem(rows: Rows[Any], index: int | slice) -> Any:
-    chosen = range(len(rows))[index]
-    if isinstance(chosen, int):
-        return rows.choose([chosen])[0]
-    ordered = rows.choose(sorted(chosen))
-    return ordered if chosen.step > 0 else ordered[::-1]
-
-
 class _Block(NamedTuple):
     """The ids of one name in one block."""
 
@@ -261,14 +234,9 @@ class _Block(NamedTuple):
         return cls(part.rows.flat.astype(dtype), part.rows.lengths, hashes=hashes(part.texts))
 
 
-def _write(
-    folder: Path,
-    types: Mapping[str, np.dtype[Any]],
-    blocks: Iterator[list[_Block]],
-    prefix: Sequence[int],
-    empty: int,
-) -> None:
+def _write(folder: Path, encoding: Encoding, blocks: Iterator[list[_Block]]) -> None:
     """Append the ids of all blocks to files, references renumbered by the first occurrence of distinct rows."""
+    types, _, _, prefix, empty = encoding
     numbering, ends = Numbering(empty), [len(prefix)] * len(types)
     with ExitStack() as stack:
         files = [

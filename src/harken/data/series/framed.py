@@ -13,15 +13,13 @@ An `.npz` holds `frames` (N, C), the frames of all signals one after another, `l
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from harken.data.io.files import require_file
+from harken.data.io.files import read_arrays
 from harken.errors import UserError
 
 
@@ -38,12 +36,7 @@ def read_frames(path: str | Path) -> list[Framed]:
     Raises:
         UserError: it cannot be read, or its arrays do not fit each other.
     """
-    path = require_file(path)
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return parse_frames({name: arrays[name] for name in arrays.files}, str(path))
-    except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
-        raise UserError(f"{path} is no NumPy archive that can be read ({problem}); write it with numpy.savez") from None
+    return parse_frames(read_arrays(path), str(path))
 
 
 def parse_frames(arrays: Mapping[str, Any], name: str) -> list[Framed]:

@@ -16,14 +16,13 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from harken.data.io.files import ending, read_lines, require_file
+from harken.data.io.files import ending, read_arrays, read_lines, require_file
 from harken.data.io.table import CELL_BYTES
 from harken.data.series.step_tables import read_steps
 from harken.data.text.examples import Labelled
@@ -55,24 +54,30 @@ def read_ts(path: Path) -> Labelled:
     Raises:
         UserError: the file and line, and what is wrong with it.
     """
-    values, labels, begun = [], [], False
-    for number, line in enumerate(read_lines(path, CELL_BYTES), start=1):
-        line = line.strip()
-        if not begun:
-            begun = line.lower().startswith("@data")
-            if line.lower().startswith("@timestamps true"):
-                raise UserError(f"{path}, line {number} says that values have time stamps; write the values alone")
-            continue
-        if not line:
+    lines = enumerate(read_lines(path, CELL_BYTES), start=1)
+    for number, line in lines:
+        line = line.strip().lower()
+        if line.startswith("@timestamps true"):
+            raise UserError(f"{path}, line {number} says that values have time stamps; write the values alone")
+        if line.startswith("@data"):
+            return _parsed(path, lines, parse_line, "example of a .ts file")
+    raise UserError(f"{path} has no line @data, so it is no .ts file; check its format")
+
+
+def _parsed(
+    path: Path, lines: Iterable[tuple[int, str]], parse: Callable[[str], tuple[np.ndarray, str]], what: str
+) -> Labelled:
+    """An example a line; blank lines are left out."""
+    values, labels = [], []
+    for number, line in lines:
+        if not line.strip():
             continue
         try:
-            frames, label = parse_line(line)
+            frames, label = parse(line.strip())
         except ValueError as problem:
-            raise UserError(f"{path}, line {number} is no example of a .ts file ({problem}); fix it") from None
+            raise UserError(f"{path}, line {number} is no {what} ({problem}); fix it") from None
         values.append(frames)
         labels.append(label)
-    if not begun:
-        raise UserError(f"{path} has no line @data, so it is no .ts file; check its format")
     return Labelled(values, labels)
 
 
@@ -114,25 +119,12 @@ def parse_row(line: str, frame: int) -> tuple[np.ndarray, str]:
 
 
 def _rows(path: Path, data: ExamplesConfig) -> Labelled:
-    values, labels = [], []
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            continue
-        try:
-            frames, label = parse_row(line, data.frame)
-        except ValueError as problem:
-            raise UserError(f"{path}, line {number} is no row of numbers and a label ({problem}); fix it") from None
-        values.append(frames)
-        labels.append(label)
-    return Labelled(values, labels)
+    lines = enumerate(read_lines(path), start=1)
+    return _parsed(path, lines, partial(parse_row, frame=data.frame), "row of numbers and a label")
 
 
 def _arrays(path: Path, data: ExamplesConfig) -> Labelled:
-    try:
-        stored = np.load(path, allow_pickle=False)
-        parts = {"values": stored} if isinstance(stored, np.ndarray) else {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
-        raise UserError(f"{path} is no plain NumPy file ({problem}); write it with numpy.savez") from None
+    parts = read_arrays(path)
     if "values" not in parts:
         raise UserError(f"{path} has no array 'values' but {', '.join(parts)}; give values (N, T, C) and labels (N,)")
     values = parts["values"]

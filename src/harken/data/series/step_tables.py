@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from harken.data.io.table import column_names, read_table
+from harken.data.io.table import column_names, is_number, read_table
 from harken.data.text.examples import Labelled
 from harken.data.text.examples_config import ExamplesConfig
 from harken.errors import UserError
@@ -86,7 +86,7 @@ def _numbers(cells: Sequence[str], name: str, path: Path) -> np.ndarray:
     try:
         column = np.array(cells, dtype=np.float32)
     except ValueError:
-        bad = next(number for number, cell in enumerate(cells) if not _is_number(cell))
+        bad = next(number for number, cell in enumerate(cells) if not is_number(cell))
         raise UserError(
             f"{path}, row {bad + 1} has {cells[bad]!r} in column {name!r}, which is no number; fix it, or say in "
             "data.channels which columns are the signal"
@@ -95,11 +95,3 @@ def _numbers(cells: Sequence[str], name: str, path: Path) -> np.ndarray:
         bad = int(np.flatnonzero(~np.isfinite(column))[0])
         raise UserError(f"{path}, row {bad + 1} has no finite number in column {name!r}; fill or remove the row")
     return column
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

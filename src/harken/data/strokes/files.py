@@ -13,14 +13,13 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from harken.data.io.files import ending, read_lines, require_file
+from harken.data.io.files import ending, read_arrays, read_lines, require_file
 from harken.data.strokes.drawing import Drawing
 from harken.errors import UserError
 
@@ -58,17 +57,12 @@ def read_npz(path: str | Path) -> dict[str, list[Drawing]]:
     Raises:
         UserError: the file is damaged, or lacks an array.
     """
-    path = require_file(path)
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            kept = {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as problem:
-        raise UserError(f"{path} is no .npz file of arrays ({problem}); copy it again") from problem
+    arrays = read_arrays(path, "copy it again")
     splits = {}
     for name in NAMES:
-        points, offsets = (kept.get(f"{name}_{part}") for part in ("points", "offsets"))
+        points, offsets = (arrays.get(f"{name}_{part}") for part in ("points", "offsets"))
         if points is None or offsets is None:
-            names = ", ".join(sorted(kept)) or "nothing"
+            names = ", ".join(sorted(arrays)) or "nothing"
             raise UserError(f"{path} has no {name}_points and {name}_offsets, but {names}; name its arrays so")
         fits = points.ndim == 2 and points.shape[1] == 3 and len(offsets) and offsets[0] == 0
         if not fits or offsets[-1] != len(points) or (np.diff(offsets) < 1).any():

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from harken.data.io.ragged import Ragged
 from harken.data.io.token_rows import TokenRows
 from harken.data.strokes.drawing import Drawing
 from harken.data.tokenizers.base import Tokenizer
@@ -47,35 +48,26 @@ class StrokeBatch:
         )
 
 
-class StrokeRows:
+class StrokeRows(Ragged):
     """The drawings of a split; with a tokenizer, their texts too."""
 
     def __init__(self, drawings: Sequence[Drawing], tokenizer: Tokenizer | None = None) -> None:
-        nothing = np.zeros((0, 3), np.float32)
-        self.flat = np.concatenate([nothing, *(drawing.points for drawing in drawings)])  # (N, 3)
-        self.lengths = np.array([len(drawing) for drawing in drawings], dtype=np.int64)
-        self.offsets = np.concatenate([[0], np.cumsum(self.lengths)])
+        points = Ragged.of([drawing.points for drawing in drawings], (3,), np.float32)
+        super().__init__(points.flat, points.offsets)
         self.texts = None
         if tokenizer is not None:
             self.texts = TokenRows.encode(tokenizer, [drawing.text or "" for drawing in drawings])
 
-    def __len__(self) -> int:
-        return len(self.lengths)
-
     def batch(self, chosen: Sequence[int] | np.ndarray, deviation: float) -> StrokeBatch:
         """The tensors of some drawings."""
-        rows = np.asarray(chosen, dtype=np.int64)
-        lengths = self.lengths[rows]
-        columns = np.arange(lengths.max(initial=0))  # (T,)
-        inside = columns < lengths[:, None]  # (B, T)
-        points = np.zeros((*inside.shape, 4), np.float32)  # dx, dy, lifted, over
-        points[inside, :3] = self.flat[(self.offsets[rows][:, None] + columns)[inside]]
+        points, lengths = self.padded(chosen, 0.0)  # (B, T, 3): dx, dy, lifted
         points[..., :2] /= deviation
-        points[np.arange(len(rows)), lengths - 1, 3] = 1.0
-        before = np.zeros_like(points[..., :3])
-        before[:, 1:] = points[:, :-1, :3]
-        before[~inside] = 0.0
-        texts = (None, None) if self.texts is None else self.texts.gather(rows)
-        place, marks = np.ascontiguousarray(points[..., :2]), np.ascontiguousarray(points[..., 2:])
+        steps = np.arange(points.shape[1])
+        before = np.zeros_like(points)
+        before[:, 1:] = points[:, :-1]
+        before[steps >= lengths[:, None]] = 0.0
+        over = (steps == lengths[:, None] - 1).astype(np.float32)
+        texts = (None, None) if self.texts is None else self.texts.gather(chosen)
+        place, marks = np.ascontiguousarray(points[..., :2]), np.stack([points[..., 2], over], -1)
         tensors = torch.from_numpy(before), torch.from_numpy(place), torch.from_numpy(marks), torch.from_numpy(lengths)
         return StrokeBatch(*tensors, *texts)

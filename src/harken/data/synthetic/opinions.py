@@ -10,8 +10,6 @@ The same words in another order have the other label, so counting words is not e
 >>> splits = make_splits(200, seed=1)
 >>> set(splits.train.values) & set(splits.tests["test"].values)
 set()
->>> label_of("the film was good but the plot was not clever")
-'negative'
 """
 
 from __future__ import annotations
@@ -70,26 +68,3 @@ def clause(numbers: random.Random, thing: str, positive: bool) -> str:
     words = GOOD if positive != turned else BAD
     said = f"{numbers.choice(DEGREES)} {numbers.choice(words)}".strip()
     return f"the {thing} {numbers.choice(VERBS)} {numbers.choice(TURNS) + ' ' if turned else ''}{said}"
-
-
-def label_of(text: str) -> str:
-    """The label by the rules above, from the words alone."""
-    words = text
-    if "although" in words:
-        before, _, after = words.partition("although")
-        words = before if before.strip(" ,").split()[-1:] and _opinions(before) else after.partition(",")[2]
-    elif " but the " in words:
-        words = words.partition(" but the ")[2]
-    opinions = _opinions(words)
-    return POSITIVE if opinions and opinions[0] else NEGATIVE
-
-
-def _opinions(text: str) -> list[bool]:
-    """The opinion of each clause: True is good."""
-    opinions, turned = [], False
-    for word in text.replace("anything but", "not").replace("far from", "not").split():
-        turned = turned or word in ("not", "never", "hardly")
-        if word in GOOD or word in BAD:
-            opinions.append((word in GOOD) != turned)
-            turned = False
-    return opinions

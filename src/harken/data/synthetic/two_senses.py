@@ -36,11 +36,6 @@ class Made:
     sense: int  # 0 or 1
     topic: frozenset[str]  # the words from the sense's lists
 
-    @property
-    def is_peer(self) -> bool:
-        """Whether a peer stands in the word's place."""
-        return self.words[self.place] != self.word
-
 
 def sentences(count: int, seed: int, peers: float = 0.5) -> list[Made]:
     """So many, of all words and senses; in a share of them a peer stands for the word."""

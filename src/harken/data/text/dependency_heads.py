@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harken.data.io.ragged import Ragged
 from harken.errors import UserError
 
 NO_HEAD = -1  # a root, the end of a sentence, and padding
@@ -74,12 +75,10 @@ def check_tree(heads: Sequence[int], words: Sequence[str], where: str) -> None:
 
 @dataclass(frozen=True)
 class Trees:
-    """One tree a sentence, over words, and the word of every piece; both flat, with offsets."""
+    """One tree a sentence, over words, and the word of every piece."""
 
-    heads: np.ndarray  # from 0, NO_HEAD for roots; the end of a sentence included
-    head_offsets: np.ndarray
-    words: np.ndarray  # the word of every piece, the end included
-    word_offsets: np.ndarray
+    heads: Ragged  # from 0, NO_HEAD for roots; the end of a sentence included
+    words: Ragged  # the word of every piece, the end included
 
     @classmethod
     def of(cls, heads: Iterable[Sequence[int]], words: Iterable[Sequence[int]]) -> Trees:
@@ -89,27 +88,8 @@ class Trees:
             np.array([*row, len(tree) - 1], np.int16)  # the end comes after the last word
             for row, tree in zip(words, trees, strict=True)
         ]
-        return cls(*_flat(trees), *_flat(pieces))
+        return cls(Ragged.of(trees), Ragged.of(pieces))
 
     def gather(self, indices: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Heads (B, W) padded with NO_HEAD, and the word (B, S) of every piece, padded with 0."""
-        chosen = np.asarray(indices, np.int64)
-        return (
-            _pad(self.heads, self.head_offsets, chosen, NO_HEAD),
-            _pad(self.words, self.word_offsets, chosen, 0),
-        )
-
-
-def _flat(rows: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-    return np.concatenate(rows) if rows else np.zeros(0, np.int16), offsets
-
-
-def _pad(flat: np.ndarray, offsets: np.ndarray, chosen: np.ndarray, fill: int) -> np.ndarray:
-    starts = offsets[chosen]
-    lengths = offsets[chosen + 1] - starts
-    columns = np.arange(lengths.max(initial=0))
-    inside = columns < lengths[:, None]
-    padded = np.full(inside.shape, fill, np.int64)
-    padded[inside] = flat[(starts[:, None] + columns)[inside]]
-    return padded
+        return self.heads.padded(indices, NO_HEAD, np.int64)[0], self.words.padded(indices, 0, np.int64)[0]

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from harken.data.io.files import ending, read_lines
 from harken.data.io.formats import Layout, format_of, read_column, read_pairs
-from harken.data.io.table import is_jsonl, read_table
+from harken.data.io.table import is_jsonl, is_number, read_table
 from harken.data.text.examples_config import ExamplesConfig
 from harken.data.text.labelled import FORMATS, TABLES, first_word, read_texts, text_columns
 from harken.data.text.pairs import Pair
@@ -135,16 +135,8 @@ def _labelled_format(path: Path, data: ExamplesConfig, labels: Collection[str]) 
 
 def _is_label(word: str, data: ExamplesConfig, labels: Collection[str]) -> bool:
     if not labels:
-        return _is_number(word)
+        return is_number(word)
     return word in labels or word in (data.names or {}) or word.partition(data.label_until or "\0")[0] in labels
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def _texts(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[str]:

@@ -24,7 +24,7 @@ from harken.data.prepared.scan import RowKind
 from harken.data.rows import rows_of
 from harken.data.series.signals import read_signals
 from harken.data.series.step_tables import read_steps
-from harken.data.splits import DUPLICATES, Size, size_of
+from harken.data.splits import DUPLICATES, held_out_sizes
 from harken.data.text.examples import Example, Labelled, LabelledSplits, split_off, value_key
 from harken.data.text.examples_config import ExamplesConfig, Format
 from harken.data.text.inputs import configured, labelled_format, trained_format
@@ -60,7 +60,7 @@ def read_splits(data: ExamplesConfig) -> LabelledSplits:
     parts = read_parts(
         kind,
         rows,
-        _sizes(data, given),
+        held_out_sizes(data, given, DEFAULT_SIZE),
         data.seed,
         [row for part in given.values() for row in part],
         folder=folder,
@@ -88,19 +88,9 @@ def split_table(data: ExamplesConfig, table: Mapping[str, list[Any]]) -> Labelle
     return _split(data, Labelled.of(_selected(raw, data, skipped, "the table"), _has_fine(data), skipped), {})
 
 
-def _sizes(data: ExamplesConfig, given: Mapping[str, Labelled]) -> dict[str, Size]:
-    """The parts that are split off."""
-    sizes: dict[str, Size] = {}
-    if "test" not in given and data.test_size:
-        sizes["test"] = data.test_size
-    if "valid" not in given:
-        sizes["valid"] = size_of(data.valid_size, DEFAULT_SIZE)
-    return sizes
-
-
 def _split(data: ExamplesConfig, train: Labelled, given: Mapping[str, Labelled]) -> LabelledSplits:
     skipped = dict(train.skipped)
-    held = split_off(train, _sizes(data, given), data.seed)
+    held = split_off(train, held_out_sizes(data, given, DEFAULT_SIZE), data.seed)
     train, held = held.pop("train"), {**given, **held}
     return _splits(data.name or _name(data), _once(train, [*held.values()], skipped), held, skipped)
 

@@ -16,11 +16,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harken.data.io.files import read_lines, require_file
+from harken.data.io.files import read_lines
 from harken.data.io.folders import Split
 from harken.data.io.formats import Layout, format_of, read_jsonl, read_pairs, read_tsv
 from harken.data.io.in_memory import refuse_gaps
@@ -30,7 +30,7 @@ from harken.data.prepared.blocks import Block
 from harken.data.prepared.scan import Reader, RowKind, Scanned
 from harken.data.prepared.store import Store, prepared_folder
 from harken.data.rows import Columns
-from harken.data.splits import DUPLICATES, Size, encode_row, row_digest, size_of
+from harken.data.splits import DUPLICATES, Size, encode_row, held_out_sizes, row_digest
 from harken.data.synthetic.seq2seq import MADE, load_made
 from harken.data.text.dependency_heads import read_heads
 from harken.data.text.locations import as_list, file_pairs, layout_of, origin, splits_of
@@ -54,7 +54,7 @@ def read_corpus(config: Any) -> Corpus:
     on_disk = folder is not None and not config.source_heads
     train = [] if on_disk else _read_split("train", files, layout, config, skipped, limited=True)
     given = {name: _read_split(name, split, layout, config, skipped) for name, split in splits.items()}
-    sizes = _sizes(config, given)
+    sizes = held_out_sizes(config, given)
     if folder is not None and on_disk:
         contents = file_digests([path for split in splits.values() for side in split for path in side])
         parts = _divide_files(config, files, layout, folder, sizes, [*chain(*given.values())], contents)
@@ -80,18 +80,8 @@ def corpus_of_table(config: Any, table: Mapping[str, list[Any]]) -> Corpus:
     pairs = _filtered((Pair(*row) for row in zip(*texts, strict=True)), "train", config, skipped, limited=True)
     if not pairs:
         raise nothing_left("train", ["the table"], skipped)
-    parts = divide(PAIRS, pairs, _sizes(config, {}), config.seed, [], reason=LEFT_OUT)
+    parts = divide(PAIRS, pairs, held_out_sizes(config, ()), config.seed, [], reason=LEFT_OUT)
     return _corpus(config, config.name or "table", parts, {}, skipped)
-
-
-def _sizes(config: Any, given: Mapping[str, Sequence[Pair]]) -> dict[str, Size]:
-    """The parts that are split off: test before validation."""
-    sizes: dict[str, Size] = {}
-    if not given.keys() - {"valid"} and config.test_size:
-        sizes["test"] = config.test_size
-    if "valid" not in given:
-        sizes["valid"] = size_of(config.valid_size)
-    return sizes
 
 
 def _corpus(
@@ -186,26 +176,6 @@ def _pair_digest(source: str, target: str) -> int:
 
 
 PAIRS = RowKind("pairs", Pair, lambda pair: pair_key(pair.source, pair.target), None, pair_key, _pair_digest)
-
-
-def check_files(config: Any) -> list[Path]:
-    """Every file that `read_corpus` would read, after looking that each exists and that its first pair is readable.
-
-    Raises:
-        UserError: as `read_corpus`, for what can be known so far.
-    """
-    if origin(config) == "corpus":
-        return []
-    layout = layout_of(config)
-    paths: list[Path] = []
-    for name, split in splits_of(config).items():
-        for source, target in file_pairs(name, split, layout):
-            paths.append(require_file(source))
-            if target is not None and target != source:
-                paths.append(require_file(target))
-            for texts in islice(read_pairs(source, target, layout), 1):
-                _pair(*texts, config.source_heads, f"{source}, line {2 if layout.header else 1}")
-    return paths
 
 
 def _read_built_in(config: Any) -> Corpus:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.io.in_memory import text_column
-from harken.data.text.lines import Lines, read_files, read_line_splits, split_lines
+from harken.data.text.texts import TextCorpus, read_files, read_line_splits, split_lines
 from harken.errors import UserError
 from harken.models.sizing import SENTENCE, measure
 from harken.tasks.elmo.elmo import Elmo, WordVectors, build_elmo
@@ -29,13 +29,13 @@ class ElmoJob(Job):
     interface = INTERFACE
     artifacts = (VOCABULARY,)
 
-    def load_data(self, recipe: ElmoRecipe) -> Lines:
+    def load_data(self, recipe: ElmoRecipe) -> TextCorpus:
         return read_line_splits(recipe.data)
 
-    def load_table(self, recipe: ElmoRecipe, table: dict[str, list[Any]]) -> Lines:
+    def load_table(self, recipe: ElmoRecipe, table: dict[str, list[Any]]) -> TextCorpus:
         return split_lines(recipe.data, text_column(table))
 
-    def prepare_data(self, recipe: ElmoRecipe, text: Lines, folder: Path, resuming: bool) -> Prepared:
+    def prepare_data(self, recipe: ElmoRecipe, text: TextCorpus, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
         valid, lines = sentences_of(text.valid, recipe.data), text.train
         counts = word_counts(lines, recipe.data)

@@ -8,7 +8,7 @@ from typing import Any
 
 from harken.data.io.in_memory import text_column
 from harken.data.rows import rows_of
-from harken.data.text.lines import Lines, read_files, read_line_splits, split_lines
+from harken.data.text.texts import TextCorpus, read_files, read_line_splits, split_lines
 from harken.data.tokenizers.base import Tokenizer, train_tokenizer
 from harken.inspection.pictures.picture import Picture
 from harken.models.heads.masked import FIRST_WORD, MaskedModel
@@ -33,13 +33,13 @@ class MaskedJob(Job):
     artifacts = (TOKENIZER,)
     interface = INTERFACE
 
-    def load_data(self, recipe: MaskedRecipe) -> Lines:
+    def load_data(self, recipe: MaskedRecipe) -> TextCorpus:
         return read_line_splits(recipe.data)
 
-    def load_table(self, recipe: MaskedRecipe, table: dict[str, list[Any]]) -> Lines:
+    def load_table(self, recipe: MaskedRecipe, table: dict[str, list[Any]]) -> TextCorpus:
         return split_lines(recipe.data, text_column(table))
 
-    def prepare_data(self, recipe: MaskedRecipe, text: Lines, folder: Path, resuming: bool) -> Prepared:
+    def prepare_data(self, recipe: MaskedRecipe, text: TextCorpus, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer = TOKENIZER.learn_or_load(folder, resuming, lambda: learn_tokenizer(recipe, text.train))
         model, pretrained = build_masked_model(recipe, tokenizer.size), PretrainedEmbeddings(recipe, folder, resuming)

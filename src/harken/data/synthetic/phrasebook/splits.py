@@ -16,8 +16,10 @@ True
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import islice
 from random import Random
+from typing import TypeVar
 
 from harken.data.synthetic.phrasebook.english import class_of, takes_an
 from harken.data.synthetic.phrasebook.grammar import Drawn, Grammar
@@ -32,16 +34,29 @@ LONG = (27, 45)  # words on either side of a pair in test-long
 LONG_PAIRS = 500
 NOVEL_PAIRS = 500
 DIRECTIONS = ("en-fr", "fr-en")
+Row = TypeVar("Row")
 
 
 def generate(seed: int | str = 1) -> Iterator[Pair]:
     """Distinct pairs without end, of every length up to LONGEST; no English and no French sentence comes twice."""
-    seen: set[str] = set()
-    grammar = Grammar(Random(f"phrasebook {seed} generate"))
+    pairs = (sentence.pair for sentence in _sentences(f"{seed} generate"))
+    return _unseen(filter(_is_short, pairs), _both_sides, set())
+
+
+def _sentences(stream: str, novel: bool = False, long: bool = False) -> Iterator[Drawn]:
+    """Sentences without end; `novel` leans towards held-out combinations, `long` chains clauses."""
+    grammar = Grammar(Random(f"phrasebook {stream}"), novel)
     while True:
-        pair = grammar.sentence().pair
-        if _is_short(pair) and _is_new(pair, seen):
-            yield pair
+        yield grammar.sentence(long)
+
+
+def _unseen(rows: Iterator[Row], keys: Callable[[Row], Sequence[Hashable]], seen: set[Hashable]) -> Iterator[Row]:
+    """The rows none of whose keys was seen; remembers their keys."""
+    for row in rows:
+        own = keys(row)
+        if seen.isdisjoint(own):
+            seen.update(own)
+            yield row
 
 
 def load_phrasebook(
@@ -67,7 +82,11 @@ def load_phrasebook(
 
 
 def _load(seed: int, train: int, valid: int, test: int, direction: str) -> Corpus:
-    seen: set[str] = set()
+    seen: set[Hashable] = set()
+
+    def draw(split: str, size: int, accept: Callable[[Drawn], bool], **leaning: bool) -> list[Pair]:
+        sentences = filter(accept, _sentences(f"{seed} {split}", **leaning))
+        return list(islice(_unseen((sentence.pair for sentence in sentences), _both_sides, seen), size))
 
     def is_familiar(sentence: Drawn) -> bool:
         return not sentence.together and _is_short(sentence.pair)
@@ -79,11 +98,11 @@ def _load(seed: int, train: int, valid: int, test: int, direction: str) -> Corpu
     def is_novel(sentence: Drawn) -> bool:
         return sentence.novel and _is_short(sentence.pair)
 
-    tests: dict[str, Sequence[Pair]] = {"test": _draw(f"{seed} test", test, seen, is_familiar)}
-    dev = _draw(f"{seed} valid", valid, seen, is_familiar)
-    tests["test-long"] = _draw(f"{seed} test-long", LONG_PAIRS, seen, is_long, long=True)
-    tests["test-novel"] = _draw(f"{seed} test-novel", NOVEL_PAIRS, seen, is_novel, novel=True)
-    pairs = _draw(f"{seed} train", train, seen, is_familiar)
+    tests: dict[str, Sequence[Pair]] = {"test": draw("test", test, is_familiar)}
+    dev = draw("valid", valid, is_familiar)
+    tests["test-long"] = draw("test-long", LONG_PAIRS, is_long, long=True)
+    tests["test-novel"] = draw("test-novel", NOVEL_PAIRS, is_novel, novel=True)
+    pairs = draw("train", train, is_familiar)
     source, target = direction.split("-")
     if direction == "fr-en":
         pairs, dev = [_turned(pair) for pair in pairs], [_turned(pair) for pair in dev]
@@ -101,32 +120,9 @@ def _is_short(pair: Pair) -> bool:
     return english >= SHORTEST and max(english, french) <= LONGEST
 
 
-def _is_new(pair: Pair, seen: set[str]) -> bool:
-    """Whether neither side was seen; remembers both. English and French are told apart by a mark."""
-    english, french = "e" + pair.source, "f" + pair.target
-    if english in seen or french in seen:
-        return False
-    seen.add(english)
-    seen.add(french)
-    return True
-
-
-def _draw(
-    stream: str,
-    size: int,
-    seen: set[str],
-    accept: Callable[[Drawn], bool],
-    novel: bool = False,
-    long: bool = False,
-) -> list[Pair]:
-    """Pairs that are accepted and new; `novel` leans towards held-out combinations, `long` chains clauses."""
-    grammar = Grammar(Random(f"phrasebook {stream}"), novel)
-    pairs: list[Pair] = []
-    while len(pairs) < size:
-        sentence = grammar.sentence(long)
-        if accept(sentence) and _is_new(sentence.pair, seen):
-            pairs.append(sentence.pair)
-    return pairs
+def _both_sides(pair: Pair) -> tuple[str, str]:
+    """The keys of a pair; English and French are told apart by a mark."""
+    return "e" + pair.source, "f" + pair.target
 
 
 def _turned(pair: Pair) -> Pair:
@@ -143,9 +139,17 @@ TAGGED_HELD_OUT = 500  # sentences of valid and of test
 
 def load_tagged_phrasebook(seed: int = 1, train: int = 6000) -> dict[str, list[Tagged]]:
     """The splits train, valid and test, the same for the same arguments; no sentence stands in two of them."""
-    seen: set[tuple[str, ...]] = set()
-    sizes = {"test": TAGGED_HELD_OUT, "valid": TAGGED_HELD_OUT, "train": train}
-    return {split: _draw_tagged(f"phrasebook {seed} tags {split}", size, seen) for split, size in sizes.items()}
+    seen: set[Hashable] = set()
+
+    def draw(split: str, size: int) -> list[Tagged]:
+        tagged = (tag_tokens(sentence.words.english) for sentence in _sentences(f"{seed} tags {split}"))
+        short = (sentence for sentence in tagged if len(sentence.words) <= LONGEST)
+        return list(islice(_unseen(short, lambda sentence: [sentence.words], seen), size))
+
+    return {
+        split: draw(split, size)
+        for split, size in (("test", TAGGED_HELD_OUT), ("valid", TAGGED_HELD_OUT), ("train", train))
+    }
 
 
 def tag_tokens(english: Tokens) -> Tagged:
@@ -159,14 +163,3 @@ def tag_tokens(english: Tokens) -> Tagged:
         following = texts[index + 1] if index + 1 < len(texts) else ""
         words.append("an" if plain == "a" and following and takes_an(following) else str(plain))
     return Tagged(tuple(words), tuple(tags))
-
-
-def _draw_tagged(stream: str, size: int, seen: set[tuple[str, ...]]) -> list[Tagged]:
-    grammar = Grammar(Random(stream))
-    sentences: list[Tagged] = []
-    while len(sentences) < size:
-        sentence = tag_tokens(grammar.sentence().words.english)
-        if len(sentence.words) <= LONGEST and sentence.words not in seen:
-            seen.add(sentence.words)
-            sentences.append(sentence)
-    return sentences

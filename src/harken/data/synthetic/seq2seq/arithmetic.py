@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from random import Random
 
-from harken.data.synthetic.seq2seq.splits import Maker
+from harken.data.synthetic.seq2seq import Maker
 from harken.data.text.pairs import Pair
 
 DIGITS = 4

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from random import Random
 
-from harken.data.synthetic.seq2seq.splits import Maker
+from harken.data.synthetic.seq2seq import Maker
 from harken.data.synthetic.vocabulary import load_vocabulary
 from harken.data.text.pairs import Pair
 
