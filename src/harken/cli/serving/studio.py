@@ -12,7 +12,7 @@ import typer
 
 from harken.cli.common import examples
 from harken.cli.messages import logger
-from harken.cli.serving.serve import LOOPBACK
+from harken.serving.limits import is_loopback
 
 
 @examples(
@@ -32,11 +32,11 @@ def studio(
     from harken.serving.app import run
     from harken.studio.app import create_studio_app
 
-    app = create_studio_app(runs, device, loopback=host in LOOPBACK)
+    app = create_studio_app(runs, device, loopback=is_loopback(host))
     folders = app.state.library.folders()
     finished = sum(1 for one in app.state.library.models())
     logger.info(f"{len(folders)} run{'s' * (len(folders) != 1)} in {runs}, {finished} with a model")
-    if host not in LOOPBACK:
+    if not is_loopback(host):
         logger.info(
             f"note: everybody who reaches {host} may use this page; harken serve --api-keys FILE asks for a key"
         )
