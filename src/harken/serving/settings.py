@@ -27,6 +27,7 @@ class ServerSettings(BaseModel):
     queue_tokens: int = Field(default=65536, ge=1, description="tokens that may wait; past it requests get 429")
     streams: int = Field(default=32, ge=1, description="streams that run or wait at once")
     timeout: float = Field(default=60.0, gt=0, description="seconds until a request is given up")
+    lab_seconds: float = Field(default=1800.0, gt=0, description="seconds until an experiment of the studio is ended")
     max_body: int = Field(default=10_000_000, ge=1, description="bytes of a request")
     max_characters: int = Field(default=50_000, ge=1, description="characters of all texts of a request")
     max_texts: int = Field(default=512, ge=1, description="texts of a request")
