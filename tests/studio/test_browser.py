@@ -2,15 +2,19 @@
 
 import os
 import shutil
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harken.serving.keys import new_key
+from harken.serving.limits import hosts_of
+from harken.serving.settings import ServerSettings
+from harken.studio.app import create_studio_app
 from harken.training.folder import RunLock
+
+from .test_routes import listening
 
 CHROMIUM = next(
     (Path(place) for place in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if Path(place).exists()), None
@@ -28,19 +32,8 @@ WAIT = 120_000  # milliseconds; machines are shared
 @pytest.fixture(scope="module")
 def address(runs: Path) -> Iterator[str]:
     """The studio of the tiny runs on a free port."""
-    import uvicorn
-
-    from harken.studio.app import create_studio_app
-
-    server = uvicorn.Server(uvicorn.Config(create_studio_app(runs, "cpu"), port=0, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join(10)
+    with listening(create_studio_app(runs)) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -217,6 +210,25 @@ def test_a_classifier_shows_weights_over_words(page: Any, address: str) -> None:
     page.wait_for_selector(".heat")
     assert page.locator(".heat thead th").all_inner_texts() == ["the", "film", "was", "not", "good"]
     assert violations(page) == []
+
+
+def test_the_page_asks_for_a_key_and_sends_it(browser: Any, runs: Path, tmp_path: Path) -> None:
+    key = new_key(tmp_path / "keys.json", "alice")
+    settings = ServerSettings(api_keys=tmp_path / "keys.json", allowed_hosts=hosts_of("127.0.0.1"))
+    with listening(create_studio_app(runs, settings)) as url, browser.new_context() as context:
+        page = context.new_page()
+        page.set_default_timeout(WAIT)
+        page.goto(f"{url}/#translate?model=transformer&text=the+cat+sleeps")
+        page.get_by_label("Key").fill("wrong")
+        page.get_by_role("button", name="Continue").click()
+        page.get_by_text("the API key is not valid").wait_for()
+        assert violations(page) == []
+        page.get_by_label("Key").fill(key)
+        page.get_by_role("button", name="Continue").click()
+        page.wait_for_selector(".words.target .word")
+        page.reload()
+        page.wait_for_selector(".words.target .word")  # kept while the tab is open
+        assert context.new_page().goto(url) and context.storage_state()["origins"] == []  # and nowhere else
 
 
 def test_dark_colours_follow_the_system_and_the_switch(page: Any, address: str) -> None:

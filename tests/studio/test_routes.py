@@ -1,28 +1,46 @@
 """The routes of the studio, and the files of the page."""
 
-import asyncio
+import contextlib
 import gzip
+import inspect
 import json
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+import uvicorn
+from fastapi import FastAPI
+from starlette.routing import Match
 
+from harken.serving.app import create_app
+from harken.serving.keys import Client, new_key
+from harken.serving.settings import ServerSettings
+from harken.serving.transport import HttpConfig
 from harken.studio.app import create_studio_app, serving_studio
 from harken.studio.page import POLICY, static_file, static_names
-from harken.studio.routes import _translation_events
+from harken.studio.routes import create_studio
+
+from .test_workers import is_gone
 
 TestClient = pytest.importorskip("fastapi.testclient").TestClient
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx`")
 TEXT = "the black cat sleeps"
+WORK = [
+    *(("GET", f"/studio/{name}") for name in ("models", "runs", "metrics", "documents", "lab", "input")),
+    *(("POST", f"/studio/{name}") for name in ("translate", "alternatives", "inside", "gates", "gradients")),
+    *(("POST", f"/studio/{name}") for name in ("neighbours", "beam", "lab/run", "lab/explore", "answer")),
+]
 
 
 @pytest.fixture(scope="module")
 def client(runs: Path) -> Iterator[Any]:
-    with TestClient(create_studio_app(runs, "cpu"), base_url="http://127.0.0.1") as found:
+    with TestClient(create_studio_app(runs), base_url="http://127.0.0.1") as found:
         yield found
 
 
@@ -53,7 +71,7 @@ def test_only_files_of_the_page_are_served(client: Any) -> None:
 
 
 def test_other_names_of_this_machine_are_refused(runs: Path) -> None:
-    with TestClient(create_studio_app(runs, "cpu"), base_url="http://evil.example") as found:
+    with TestClient(create_studio_app(runs), base_url="http://evil.example") as found:
         assert found.get("/studio/models").status_code == 400
 
 
@@ -62,39 +80,16 @@ def test_a_translation_streams_and_ends_with_the_whole(client: Any) -> None:
     found = events(answer)
     assert set(found[-1]) == {"done"} and len(found[-1]["done"]) == 2
     assert all(set(one) == {"part"} for one in found[:-1])
-    assert events(
-        client.post("/studio/translate", json={"model": "attention", "text": TEXT, "glossary": "cat = qqq"})
-    ) == [{"error": "the model's vocabulary cannot write 'qqq'; leave that phrase out"}]
-
-
-def test_leaving_a_stream_cancels_its_search(monkeypatch: pytest.MonkeyPatch, library: Any) -> None:
-    ended = threading.Event()
-
-    def search(model: Any, asked: Any, emit: Callable[[str], None], cancelled: Callable[[], bool]) -> list[Any]:
-        emit("le")
-        while not cancelled():
-            time.sleep(0.005)
-        ended.set()
-        return []
-
-    async def leave() -> str:
-        events = _translation_events(library.open("transformer"), None)
-        first = await anext(events)
-        await events.aclose()  # type: ignore[attr-defined]
-        return first
-
-    monkeypatch.setattr("harken.studio.translating.translate", search)
-    assert asyncio.run(leave()) == 'data: {"part": "le"}\n\n'
-    lock = library.open("transformer").lock
-    assert ended.wait(10) and lock.acquire(timeout=10)  # and the next request may have the model
-    lock.release()
+    answer = client.post("/studio/translate", json={"model": "attention", "text": TEXT, "glossary": "cat = qqq"})
+    sentence = "the model's vocabulary cannot write 'qqq'; leave that phrase out"
+    assert (answer.status_code, answer.json()) == (400, {"error": sentence})
 
 
 def test_a_users_error_is_one_sentence_with_400(client: Any) -> None:
     answer = client.post("/studio/beam", json={"model": "transformer", "text": " "})
     assert (answer.status_code, answer.json()) == (400, {"error": "the sentence has no words; give some"})
     answer = client.post("/studio/translate", json={"model": "opinions", "text": TEXT})
-    assert answer.status_code == 400 and "this view needs a translator" in answer.json()["error"]
+    assert answer.status_code == 400 and "choose a model of the task 'translate'" in answer.json()["error"]
     assert client.post("/studio/gates", json={"model": "transformer", "text": TEXT}).status_code == 400
     assert client.get("/studio/metrics", params={"name": "../.."}).status_code == 400
     assert client.post("/studio/beam", json={"model": "transformer", "text": TEXT, "beam": 0}).status_code == 422
@@ -158,28 +153,96 @@ def test_a_classifier_answers_with_probabilities_and_weights_over_words(client: 
 
 
 def test_the_server_asks_the_studio_for_its_key(tiny_model: Callable[[str], Path], tmp_path: Path) -> None:
-    from harken.serving.app import create_app
-    from harken.serving.keys import new_key
-    from harken.serving.settings import ServerSettings
-
     key = new_key(tmp_path / "keys.json", "alice")
     settings = ServerSettings(api_keys=tmp_path / "keys.json", device="cpu")
     client = TestClient(create_app([tiny_model("phrasebook-transformer")], settings, [serving_studio]))
     assert client.get("/").status_code == 200 == client.get("/studio/static/main.js").status_code
-    assert client.get("/studio/models").status_code == 401
-    assert client.get("/studio/models", headers={"Authorization": "Bearer wrong"}).status_code == 403
+    for method, path in WORK:
+        assert client.request(method, path).status_code == 401, path
+        assert client.request(method, path, headers={"Authorization": "Bearer wrong"}).status_code == 403, path
     found = client.get("/studio/models", headers={"Authorization": f"Bearer {key}"}).json()
     assert [one["name"] for one in found["models"]] == ["phrasebook-transformer"] and found["api"]
 
 
-def test_a_server_has_no_studio_unless_asked(tiny_model: Callable[[str], Path]) -> None:
-    from harken.serving.app import create_app
-    from harken.serving.settings import ServerSettings
+def test_every_route_but_those_of_the_page_is_tested_for_its_key(library: Any) -> None:
+    router = create_studio(library, ServerSettings(), lambda request: Client("a"))
+    app = FastAPI()
+    app.include_router(router)
+    open_paths = ["/", "/favicon.ico", "/studio/static/main.js"]
+    for method in ("GET", "POST"):
+        for path in [*open_paths, *(path for _, path in WORK)]:
+            scope = {"type": "http", "path": path, "method": method, "headers": [], "root_path": ""}
+            is_route = any(route.matches(scope)[0] is Match.FULL for route in app.routes)
+            assert is_route == ((method, path) in WORK or (method == "GET" and path in open_paths)), path
+    source = Path(inspect.getsourcefile(create_studio) or "").read_text(encoding="utf-8")
+    assert source.count("@router.") == len(WORK) and source.count("@pages.") == len(open_paths)
 
+
+def test_models_are_opened_by_workers_alone(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: Any) -> None:
+        raise AssertionError("a model was opened in the HTTP process")
+
+    monkeypatch.setattr("harken.studio.library.Library.open", refuse)
+    with TestClient(create_studio_app(runs), base_url="http://127.0.0.1") as client:
+        assert client.post("/studio/beam", json={"model": "transformer", "text": TEXT}).status_code == 200
+
+
+def test_a_server_has_no_studio_unless_asked(tiny_model: Callable[[str], Path]) -> None:
     app = create_app([tiny_model("phrasebook-transformer")], ServerSettings(device="cpu"))
     client = TestClient(app)
-    assert [route.path for route in app.routes if "studio" in getattr(route, "path", "")] == []
-    assert client.get("/studio/models").status_code == 404 == client.get("/studio/static/main.js").status_code
-    assert client.post("/studio/lab/run", json={"name": "bow"}).status_code == 404
+    for method, path in [*WORK, ("GET", "/studio/static/main.js")]:
+        assert client.request(method, path).status_code == 404, path
     index = client.get("/", follow_redirects=False)
     assert index.is_redirect and client.get(index.headers["Location"]).status_code == 200
+
+
+def test_eight_experiments_are_one_process(runs: Path) -> None:
+    """Those of one client are refused past the second, and whoever leaves ends the experiment."""
+    with listening(create_studio_app(runs)) as url, httpx.Client(base_url=url, timeout=120) as client:
+        body = {"name": "vanishing", "quick": False}
+        before = children()
+        statuses: list[int] = []
+        with contextlib.ExitStack() as stack:
+            for _ in range(8):
+                answer = stack.enter_context(client.stream("POST", "/studio/lab/run", json=body))
+                statuses.append(answer.status_code)
+            workers = {pid for pid in children() - before if "harken.studio.worker" in command_of(pid)}
+            leaders = {pid for pid in workers if os.getpgid(pid) == pid}
+            assert statuses == [200, 200, *[429] * 6] and len(leaders) == 1
+        (leader,) = leaders
+        assert is_gone(leader)
+
+
+@contextlib.contextmanager
+def listening(app: Any) -> Iterator[str]:
+    """The app on a free port of this machine, with the connections of `harken studio`."""
+    server = uvicorn.Server(HttpConfig(app, app.state.settings))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def children() -> set[int]:
+    """Every process below this one."""
+    below, waiting = set[int](), [os.getpid()]
+    while waiting:
+        parent = waiting.pop()
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{parent}/task"):
+                pids = set(map(int, Path(f"/proc/{parent}/task/{task}/children").read_text().split()))
+                waiting += pids - below
+                below |= pids
+    return below
+
+
+def command_of(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    return ""

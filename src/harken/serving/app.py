@@ -11,19 +11,22 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from harken.errors import UserError
 from harken.serving.context import Serving
 from harken.serving.dialects import deepl, deepl_documents, jobs, libretranslate, native
 from harken.serving.documentation import documentation_page
-from harken.serving.errors import ApiError, error_response
+from harken.serving.errors import ApiError, describe_internal_error, error_response
 from harken.serving.fast_path import Endpoint, FastPath
 from harken.serving.limits import Guard
+from harken.serving.metrics import Metrics
 from harken.serving.registry import Registry
 from harken.serving.settings import ServerSettings
 
@@ -89,7 +92,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    app.state.serving, app.state.problem, app.state.stop = serving, None, None
+    app.state.serving = serving
     for router in (
         native.router,
         jobs.create_router({model.task for model in serving.registry.models.values()}),
@@ -101,13 +104,19 @@ def create_app(
     for extension in extensions:
         app.include_router(extension(serving))
     _add_pages(app, serving)
-    _add_errors(app)
     app.add_middleware(FastPath, endpoints=FAST)
+    return protect(app, settings, serving.metrics)
+
+
+def protect(app: FastAPI, settings: ServerSettings, metrics: Metrics) -> FastAPI:
+    """The app with the middleware and the errors of every server of harken, as `run` wants it."""
+    app.state.settings, app.state.problem, app.state.stop = settings, None, None
+    _add_errors(app)
     if settings.cors:
         from fastapi.middleware.cors import CORSMiddleware
 
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=["*"], allow_headers=["*"])
-    app.add_middleware(Guard, settings=settings, metrics=serving.metrics)
+    app.add_middleware(Guard, settings=settings, metrics=metrics)
     return app
 
 
@@ -160,6 +169,10 @@ def _add_errors(app: FastAPI) -> None:
     async def api_error(request: Request, error: ApiError) -> Response:
         return error_response(request.url.path, error)
 
+    @app.exception_handler(UserError)
+    async def user_error(request: Request, error: UserError) -> Response:
+        return answer(request, 400, str(error))
+
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
@@ -170,11 +183,13 @@ def _add_errors(app: FastAPI) -> None:
     async def http_error(request: Request, error: HTTPException) -> Response:
         response = answer(request, error.status_code, str(error.detail))
         response.headers.update(error.headers or {})
+        if error.status_code == 405:  # the router names the methods of the first route of this path alone
+            response.headers["Allow"] = ", ".join(
+                method
+                for method in ("DELETE", "GET", "PATCH", "POST", "PUT")
+                if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in app.routes)
+            )
         return response
-
-    @app.exception_handler(Exception)
-    async def internal(request: Request, error: Exception) -> Response:
-        return answer(request, 500, "internal error")
 
 
 async def _watch(serving: Serving) -> None:
@@ -194,33 +209,45 @@ def run(app: FastAPI, host: str, port: int, announce: Callable[[str], None] = pr
     """
     import uvicorn
 
-    from harken.serving.transport import HttpProtocol
+    from harken.serving.transport import HttpConfig
 
-    settings: ServerSettings = app.state.serving.settings
-    config = uvicorn.Config(
-        app,
-        http=HttpProtocol,
-        log_level="warning",
-        access_log=False,  # uvicorn's would have query strings, which may carry texts
-        timeout_graceful_shutdown=int(settings.stop_seconds) or 1,
-        server_header=False,
-    )
+    settings: ServerSettings = app.state.settings
+    _raise_file_limit()
     listening = listen(host, port)
     address, number = listening.getsockname()[:2]
     shown_host = f"[{address}]" if ":" in address else address
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            asyncio.get_running_loop().set_exception_handler(_log_loop_error)
             await super().startup(sockets)
             if not self.should_exit:
                 announce(f"Ready on http://{shown_host}:{number} (Ctrl-C stops)")
 
-    server = Server(config)
+    server = Server(HttpConfig(app, settings))
     app.state.stop = lambda: setattr(server, "should_exit", True)
     with listening:
         server.run(sockets=[listening])
     if app.state.problem is not None:
         raise UserError(app.state.problem)
+
+
+def _log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error outside of all requests; what asyncio itself would log may carry a text of a request."""
+    error = context.get("exception")
+    if isinstance(error, ConnectionError):
+        log.debug("a client left")
+    else:
+        log.error("%s", "internal error" if error is None else describe_internal_error(error))
+
+
+def _raise_file_limit() -> None:
+    """Every connection is an open file; use as many as this process may have."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -16,11 +16,11 @@ from harken.serving.detection import Detector
 from harken.serving.engine.batching import Work
 from harken.serving.engine.costs import costs_of
 from harken.serving.engine.engine import Engine
-from harken.serving.errors import ApiError, MissingKey, WrongKey
+from harken.serving.errors import ApiError
 from harken.serving.glossaries import Glossaries
-from harken.serving.keys import Client, Keys
+from harken.serving.keys import Client
 from harken.serving.languages import language_name
-from harken.serving.limits import Rates, Usage
+from harken.serving.limits import Callers, Usage
 from harken.serving.metrics import Metrics
 from harken.serving.registry import Registry, ServedModel
 from harken.serving.settings import ServerSettings
@@ -35,7 +35,8 @@ class Serving:
     def __init__(self, registry: Registry, settings: ServerSettings) -> None:
         self.registry, self.settings, self.metrics = registry, settings, Metrics()
         self.engine = Engine(registry.folders, settings, self.metrics)
-        self.keys, self.rates, self.usage = Keys(settings.api_keys), Rates(), Usage()
+        self.callers, self.usage = Callers(settings), Usage()
+        self.keys = self.callers.keys
         self.documents: dict[str, Any] = {}  # DeepL's documents by their id
         self._detector: asyncio.Task[Detector] | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -81,22 +82,8 @@ class Serving:
             self._temporary.cleanup()
 
     def caller(self, request: Request, key: str | None = None) -> Client:
-        """Who calls, by a key that a parameter gives or the header: `Authorization: Bearer KEY`, or `DeepL-Auth-Key`.
-
-        Raises:
-            ApiError: a key is wrong or missing, or the client is past its rate.
-        """
-        scheme, _, value = request.headers.get("authorization", "").partition(" ")
-        if not key and scheme.lower() in ("bearer", "deepl-auth-key"):
-            key = value.strip()
-        address = request.client.host if request.client else "unknown"
-        client = self.keys.client(key, address)
-        if client is None:
-            raise WrongKey if key else MissingKey
-        limit = client.per_minute or self.settings.rate_limit
-        if limit is not None and (wait := self.rates.wait(client.name, limit)):
-            raise ApiError(429, f"Slowdown: more than {limit} requests a minute", wait)
-        return client
+        """Who calls; see `Callers.identify`."""
+        return self.callers.identify(request, key)
 
     def check_texts(self, texts: Sequence[str]) -> int:
         """The characters of texts.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import traceback
 
 from fastapi.responses import JSONResponse, Response
 
@@ -48,6 +49,13 @@ class QuotaExceeded(ApiError):
 
     def __init__(self) -> None:
         super().__init__(403, "the characters of this API key are used up")
+
+
+class TooLarge(ApiError):
+    """The body of a request has too many bytes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(413, f"the request is larger than {limit:,} bytes; send less at a time")
 
 
 class QueueFull(ApiError):
@@ -103,3 +111,9 @@ def error_response(path: str, error: ApiError) -> Response:
     elif path in LIBRETRANSLATE and isinstance(error, WrongKey):
         message = "Invalid API key"
     return JSONResponse({"error": message}, status, error.headers)
+
+
+def describe_internal_error(error: BaseException) -> str:
+    """An error for the log: its type and where it happened; its message may carry a text of a request."""
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    return f"internal error: {type(error).__name__}\n{frames}".rstrip()

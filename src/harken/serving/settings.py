@@ -28,6 +28,7 @@ class ServerSettings(BaseModel):
     streams: int = Field(default=32, ge=1, description="streams that run or wait at once")
     timeout: float = Field(default=60.0, gt=0, description="seconds until a request is given up")
     heartbeat: float = Field(default=10.0, gt=0, description="seconds without a sign of life until a worker is killed")
+    lab_seconds: float = Field(default=1800.0, gt=0, description="seconds until an experiment of the studio is ended")
     max_body: int = Field(default=10_000_000, ge=1, description="bytes of a request")
     max_characters: int = Field(default=50_000, ge=1, description="characters of all texts of a request")
     max_texts: int = Field(default=512, ge=1, description="texts of a request")
@@ -35,6 +36,16 @@ class ServerSettings(BaseModel):
     rate_limit: int | None = Field(default=None, ge=1, description="requests a minute of each client")
     cors: list[str] = Field(default=[], description="origins that browsers may call from; empty: none")
     allowed_hosts: list[str] | None = Field(default=None, description="host names that are answered to; None: all")
+    public_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[A-Za-z0-9.\[\]:-]+$",
+        description="scheme, host and port under which clients reach the server; None: those of the request",
+    )
+    trusted_proxies: list[str] = Field(default=[], description="addresses of proxies whose X-Forwarded-For is believed")
+    connections: int = Field(default=1000, ge=1, description="open connections; past it idle ones are closed")
+    header_seconds: float = Field(default=10.0, gt=0, description="seconds to send the head of a request")
+    body_seconds: float = Field(default=60.0, gt=0, description="seconds to send its body, or to read an answer")
+    idle_seconds: float = Field(default=60.0, gt=0, description="seconds until an idle connection is closed")
     suggestions: Path | None = Field(default=None, description="file that POST /suggest appends to; None: it is off")
     state: Path | None = Field(default=None, description="folder of glossaries and files; None: a temporary one")
     reload_seconds: float = Field(default=2.0, ge=0, description="how often model folders are looked at; 0: never")

@@ -6,10 +6,12 @@ translating.py  translations with the probability of every word, their alignment
 inside.py       attention of every head, words switched off, gates, gradients, neighbours
 searching.py    the beam as a tree
 runs.py         metrics, recipes and cards of run folders
-laboratory.py   the claims of `harken.lab`, run in a process of their own
+laboratory.py   the claims of `harken.lab`
 explorations.py figures of some claims with sliders
 figures.py      figures of harken.inspection as JSON
 jobs.py         the pictures of every other job
+workers.py      worker processes: how many, for whom, for how long
+worker.py       the tasks of such a process
 routes.py       the HTTP routes under /studio
 static/         the page: ES modules, no build step
 """

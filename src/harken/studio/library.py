@@ -1,21 +1,20 @@
 """The models that the studio knows: names, folders, and what of them is loaded.
 
-Inspection attaches hooks to a model while it runs it, so two requests must not use one model at the same time: each
-opened model has a lock. The studio therefore holds models of its own and never those that answer the API.
+Inspection attaches hooks to a model while it runs it, so the studio holds models of its own, in worker processes that
+run one task at a time, and never those that answer the API.
 """
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from harken.errors import UserError
+from harken.registry import plugin_places
 from harken.run_folders.reading import Run, folders_of_runs, is_running, read_run
 from harken.training.folder import CARD, MODEL, RECIPE
 from harken.training.log import METRICS
@@ -25,12 +24,11 @@ LOADED = 6  # models kept in memory; the one that was not used for longest is dr
 
 @dataclass
 class LoadedModel:
-    """A loaded model, and the lock under which it is run."""
+    """A loaded model and its job."""
 
     name: str
     model: Any
     job: Any
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def task(self) -> str:
@@ -48,11 +46,17 @@ class Library:
     """
 
     def __init__(
-        self, folders: Mapping[str, Path] | None = None, root: Path | None = None, device: str = "auto"
+        self, folders: Mapping[str, str | Path] | None = None, root: str | Path | None = None, device: str = "auto"
     ) -> None:
-        self.given, self.root, self.device = dict(folders or {}), root, device
+        self.given = {name: Path(folder) for name, folder in (folders or {}).items()}
+        self.root, self.device = None if root is None else Path(root), device
         self._opened: OrderedDict[str, tuple[float, LoadedModel]] = OrderedDict()
-        self._lock = threading.Lock()
+
+    def to_json(self) -> dict[str, Any]:
+        """The arguments of the same library in another process, and the plugins that its models need."""
+        root = None if self.root is None else str(self.root)
+        folders = {name: str(folder) for name, folder in self.given.items()}
+        return {"folders": folders, "root": root, "device": self.device, "plugins": plugin_places()}
 
     def folders(self) -> dict[str, Path]:
         """Every run, by its name: what was given, then what lies below the root."""
@@ -97,39 +101,28 @@ class Library:
                 )
         return models
 
-    def open(self, name: str) -> LoadedModel:
+    def open(self, name: str, task: str | None = None) -> LoadedModel:
         """A model, loaded on first use and again where its weights have changed.
 
         Raises:
-            UserError: there is none, or its folder does not hold together.
+            UserError: there is none, its folder does not hold together, or it was trained for another task.
         """
         from harken.api import load
         from harken.tasks.registry import job_of
 
         weights = self.folder(name) / MODEL
-        with self._lock:
-            changed = weights.stat().st_mtime if weights.is_file() else 0.0
-            cached = self._opened.get(name)
-            if cached is None or cached[0] != changed:
-                model = load(weights.parent, self.device)
-                self._opened[name] = cached = (changed, LoadedModel(name, model, job_of(model.recipe.task)))
-                while len(self._opened) > LOADED:
-                    self._opened.popitem(last=False)
-            self._opened.move_to_end(name)
-            return cached[1]
-
-    @contextmanager
-    def use(self, name: str, task: str | None = None) -> Iterator[LoadedModel]:
-        """A model that nobody else runs in the meantime.
-
-        Raises:
-            UserError: there is none, or it was trained for another task.
-        """
-        opened = self.open(name)
+        changed = weights.stat().st_mtime if weights.is_file() else 0.0
+        cached = self._opened.get(name)
+        if cached is None or cached[0] != changed:
+            model = load(weights.parent, self.device)
+            self._opened[name] = cached = (changed, LoadedModel(name, model, job_of(model.recipe.task)))
+            while len(self._opened) > LOADED:
+                self._opened.popitem(last=False)
+        self._opened.move_to_end(name)
+        opened = cached[1]
         if task is not None and opened.task != task:
             raise UserError(f"{name} was trained for the task {opened.task!r}; choose a model of the task {task!r}")
-        with opened.lock:
-            yield opened
+        return opened
 
 
 def cached_run(folder: Path) -> Run:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,15 @@ class TranslationRequest:
     nbest: int = 1
     prefix: str = ""  # as the model writes it: `raw` of an earlier translation, cut at a space
     glossary: Sequence[tuple[str, str]] = field(default=())  # source term, target term
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> TranslationRequest:
+        """A request of the page, whose glossary is a text.
+
+        Raises:
+            UserError: see `glossary_terms`.
+        """
+        return cls(**{**fields, "glossary": glossary_terms(fields["glossary"])})
 
 
 def translate(

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from pydantic import ValidationError
 
 from harken.cli.common import examples
 from harken.cli.messages import logger
 from harken.errors import UserError
-
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @examples(
@@ -44,8 +43,11 @@ def serve(
     ] = None,
     device: Annotated[str, typer.Option(help="Where models run: auto, cpu, cuda, cuda:1 ...")] = "auto",
     api_keys: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File of API keys; without it no key is needed.")
+        Path | None, typer.Option(metavar="FILE", help="File of API keys; every request needs one of them.")
     ] = None,
+    no_keys: Annotated[
+        bool, typer.Option("--no-keys", help="Serve everybody who reaches an address that is not this machine's own.")
+    ] = False,
     new_key: Annotated[
         str | None, typer.Option(metavar="NAME", help="Add a key to the file of --api-keys, print it, and leave.")
     ] = None,
@@ -70,6 +72,16 @@ def serve(
         list[str] | None,
         typer.Option(metavar="NAME", help="Host name to answer to, as of a reverse proxy; may be given often."),
     ] = None,
+    public_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Address that clients use, as of a reverse proxy: https://translate.example.org"
+        ),
+    ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="Proxy whose X-Forwarded-For is believed; may be given often."),
+    ] = None,
     state: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of glossaries; default: lost when the server stops.")
     ] = None,
@@ -92,9 +104,10 @@ def serve(
     if max_workers is not None and engine != "ray":
         raise UserError("--max-workers is for --engine ray; without it, --workers is the number of processes")
     from harken.serving.app import create_app, run
-    from harken.serving.limits import hosts_of
+    from harken.serving.limits import hosts_of, require_keys
     from harken.serving.settings import ServerSettings
 
+    require_keys(host, api_keys, no_keys)
     if engine == "ray":
         from harken.serving.ray.cluster import import_ray
 
@@ -104,19 +117,24 @@ def serve(
         "batch_tokens": batch_tokens, "queue_tokens": queue_tokens, "timeout": timeout,
         "max_characters": max_characters, "max_texts": max_texts, "cors": cors or [], "state": state,
         "suggestions": suggestions, "access_log": access_log, "allowed_hosts": hosts_of(host, allowed_host or []),
+        "public_url": public_url, "trusted_proxies": trusted_proxy or [],
     }  # fmt: skip
     extensions: list[Any] = []
     if studio:
         from harken.studio.app import serving_studio
 
         extensions.append(serving_studio)
-    app = create_app(models, ServerSettings(**given), extensions)
+    try:
+        settings = ServerSettings(**given)
+    except ValidationError as error:  # the options have the other bounds
+        raise UserError(
+            f"--public-url {public_url} is no address; write it as https://HOST or http://HOST:PORT"
+        ) from error
+    app = create_app(models, settings, extensions)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
     for model in app.state.serving.registry.models.values():
         pair = f", {model.source} -> {model.target}" if model.source else ""
         logger.info(f"Serving {model.name} ({model.task}{pair}) from {model.folder}")
-    if host not in LOOPBACK and api_keys is None:
-        logger.info(f"note: everybody who reaches {host} may use this server; --api-keys FILE asks for a key")
     if engine == "ray":
         from harken.serving.ray import deployment
 
@@ -124,7 +142,7 @@ def serve(
             models=models,
             max_workers=max_workers,
             extensions=[f"{extension.__module__}:{extension.__qualname__}" for extension in extensions],
-            settings=ServerSettings(**given),
+            settings=settings,
         )
         deployment.run(arguments, host, port, announce=logger.info)
         return

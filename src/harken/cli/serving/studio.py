@@ -12,7 +12,6 @@ import typer
 
 from harken.cli.common import examples
 from harken.cli.messages import logger
-from harken.cli.serving.serve import LOOPBACK
 
 
 @examples(
@@ -26,20 +25,26 @@ def studio(
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any that is free.")] = 5001,
     device: Annotated[str, typer.Option(help="Where models run: auto, cpu, cuda, cuda:1 ...")] = "auto",
+    api_keys: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File of API keys, made by harken serve --new-key.")
+    ] = None,
+    no_keys: Annotated[
+        bool, typer.Option("--no-keys", help="Serve everybody who reaches an address that is not this machine's own.")
+    ] = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Open the studio: translate, look inside models, follow trainings and run the lab, in the browser."""
     from harken.serving.app import run
-    from harken.studio.app import create_studio_app
+    from harken.serving.limits import hosts_of, require_keys
+    from harken.serving.settings import ServerSettings
+    from harken.studio.app import MAX_BODY, create_studio_app
 
-    app = create_studio_app(runs, device, loopback=host in LOOPBACK)
+    require_keys(host, api_keys, no_keys)
+    settings = ServerSettings(device=device, api_keys=api_keys, allowed_hosts=hosts_of(host), max_body=MAX_BODY)
+    app = create_studio_app(runs, settings)
     folders = app.state.library.folders()
-    finished = sum(1 for one in app.state.library.models())
+    finished = len(app.state.library.models())
     logger.info(f"{len(folders)} run{'s' * (len(folders) != 1)} in {runs}, {finished} with a model")
-    if host not in LOOPBACK:
-        logger.info(
-            f"note: everybody who reaches {host} may use this page; harken serve --api-keys FILE asks for a key"
-        )
     run(app, host, port, announce=announcer(open_page))
 
 

@@ -1,5 +1,5 @@
 // The frame of the page: tabs, theme, and the chosen view, which is loaded when it is first opened.
-import { html, render, useEffect, useState, get, setKey, useAddress, Field, hideTip } from "./lib.js";
+import { html, render, useEffect, useState, get, setKey, useAddress, Field, Problem, hideTip } from "./lib.js";
 
 const VIEWS = {
   translate: ["Translate", "Type, and see each word as it becomes certain, how sure the model is, and where it came from."],
@@ -25,10 +25,11 @@ function useTheme() {
   return [theme, () => { const next = theme === "dark" ? "light" : "dark"; localStorage.setItem("harken-theme", next); setTheme(next); }];
 }
 
-function KeyForm({ done }) {
+function KeyForm({ problem, done }) {
   const [key, change] = useState("");
   return html`<form class="card" onSubmit=${(event) => { event.preventDefault(); setKey(key); done(); }}>
     <h2>This server asks for an API key</h2>
+    <${Problem} problem=${problem} />
     <div class="bar"><${Field} label="Key"><input type="password" autocomplete="off" value=${key} onInput=${(event) => change(event.target.value)} /><//>
     <button class="button strong">Continue</button></div></form>`;
 }
@@ -40,7 +41,11 @@ function App() {
   const [state, setState] = useState("loading");
   const [views, setViews] = useState({});
   const name = VIEWS[view] ? view : "translate";
-  const load = () => get("studio/models").then((found) => { setKnown(found); setState("ready"); }, (problem) => setState([401, 403].includes(problem.status) ? "key" : problem.message));
+  const [refusal, setRefusal] = useState(null);
+  const load = () => get("studio/models").then((found) => { setKnown(found); setState("ready"); }, (problem) => {
+    setRefusal(problem.status === 403 ? problem : null);
+    setState([401, 403].includes(problem.status) ? "key" : problem.message);
+  });
   useEffect(() => { load(); }, []);
   useEffect(() => {
     hideTip();
@@ -60,7 +65,7 @@ function App() {
     <main id="main" tabindex="-1">
       <h1>${VIEWS[name][0]}</h1>
       <p class="lead">${VIEWS[name][1]}</p>
-      ${state === "key" ? html`<${KeyForm} done=${load} />`
+      ${state === "key" ? html`<${KeyForm} problem=${refusal} done=${load} />`
       : state === "loading" ? html`<p class="busy" role="status">Loading …</p>`
       : state !== "ready" ? html`<p class="problem" role="alert">${state}</p>`
       : View ? html`<${View} key=${name} models=${known.models} params=${params} change=${change} />` : null}
