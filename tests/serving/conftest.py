@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from harken.serving.engine.batching import Work
+from harken.serving.operations import DOCUMENT_OPERATIONS, run_batch
 
 TestClient = pytest.importorskip("fastapi.testclient").TestClient
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx`")
@@ -32,6 +33,8 @@ class CapitalEngine:
         pass
 
     async def submit(self, work: Work, seconds: float | None = None) -> list[Any]:
+        if work.operation in DOCUMENT_OPERATIONS:
+            return run_batch(None, work.operation, work.items, work.options)
         self.works.append(work)
         return [self.translated(item["text"], work.options, item) for item in work.items]
 

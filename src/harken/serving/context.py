@@ -16,7 +16,7 @@ from harken.serving.detection import Detector
 from harken.serving.engine.batching import Work
 from harken.serving.engine.costs import costs_of
 from harken.serving.engine.engine import Engine
-from harken.serving.errors import ApiError
+from harken.serving.errors import ApiError, TooLong
 from harken.serving.glossaries import Glossaries
 from harken.serving.keys import Client
 from harken.serving.languages import language_name
@@ -93,7 +93,7 @@ class Serving:
         """
         limits = self.settings
         if len(texts) > limits.max_texts:
-            raise ApiError(413, f"{len(texts):,} texts are too many; send at most {limits.max_texts:,} at a time")
+            raise TooLong(f"{len(texts):,} texts are too many; send at most {limits.max_texts:,} at a time")
         try:
             for text in texts:
                 text.encode()
@@ -101,9 +101,7 @@ class Serving:
             raise ApiError(400, "a text is not valid Unicode: it has half of a surrogate pair") from None
         characters = sum(map(len, texts))
         if characters > limits.max_characters:
-            raise ApiError(
-                413, f"{characters:,} characters are too many; send at most {limits.max_characters:,} at a time"
-            )
+            raise TooLong(f"{characters:,} characters are too many; send at most {limits.max_characters:,} at a time")
         return characters
 
     def charge(self, client: Client, texts: Sequence[str]) -> Charge:

@@ -52,10 +52,14 @@ class QuotaExceeded(ApiError):
 
 
 class TooLarge(ApiError):
-    """The body of a request has too many bytes."""
+    """A request that the server never accepts: it has too many bytes, or costs too much."""
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(413, f"the request is larger than {limit:,} bytes; send less at a time")
+    def __init__(self, message: str) -> None:
+        super().__init__(413, message)
+
+
+class TooLong(TooLarge):
+    """A request has more texts or characters than the server takes at a time."""
 
 
 class QueueFull(ApiError):
@@ -63,17 +67,6 @@ class QueueFull(ApiError):
 
     def __init__(self, retry_after: float) -> None:
         super().__init__(429, "the server is busy; try again later", retry_after)
-
-
-class TooLarge(ApiError):
-    """A request that the server never accepts, as it costs too much."""
-
-    def __init__(self, cost: int, limit: int) -> None:
-        super().__init__(
-            413,
-            f"the request costs {cost:,} tokens, with its beam, n-best list and output length, and the limit is "
-            f"{limit:,}; send less text at a time, or ask for less of each",
-        )
 
 
 class Unavailable(ApiError):
@@ -106,7 +99,9 @@ def error_response(path: str, error: ApiError) -> Response:
         elif isinstance(error, QuotaExceeded):
             status, message = 456, "Quota Exceeded"
         return JSONResponse({"message": message}, 503 if status == 504 else status, error.headers)
-    if path in LIBRETRANSLATE and isinstance(error, MissingKey):
+    if path in LIBRETRANSLATE and isinstance(error, TooLong):
+        status = 400  # as LibreTranslate answers texts that are too long
+    elif path in LIBRETRANSLATE and isinstance(error, MissingKey):
         status, message = 400, "Please contact the server operator to get an API key"
     elif path in LIBRETRANSLATE and isinstance(error, WrongKey):
         message = "Invalid API key"

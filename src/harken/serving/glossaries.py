@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import uuid
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +17,7 @@ from harken.files import atomic_write
 
 MAX_ENTRIES, MAX_GLOSSARIES = 10_000, 1000
 LONGEST_TERM = 1000  # characters
+WORD = re.compile(r"\w+|[^\w\s]")  # or a mark
 
 
 @dataclass(frozen=True)
@@ -114,3 +117,31 @@ def parse_entries(text: str, form: str) -> list[list[str]]:
     if not entries or len(entries) > MAX_ENTRIES:
         raise UserError(f"a glossary has 1 to {MAX_ENTRIES:,} entries")
     return [[source, target] for source, target in entries.items()]
+
+
+class TermIndex:
+    """Terms by their words, to find those that may be in a text in a time that does not depend on their number.
+
+    So not all terms of a glossary travel to the worker, which matches them letter by letter.
+
+    >>> TermIndex([("black cat", "chat noir"), ("dog", "chien"), ("cats", "chats")]).terms_in("The Black  cat!")
+    [['black cat', 'chat noir']]
+    """
+
+    def __init__(self, terms: Iterable[tuple[str, str]]) -> None:
+        self._terms: dict[tuple[str, ...], list[list[str]]] = {}
+        self._counts: dict[str, set[int]] = {}  # the numbers of words of the terms that begin with a word
+        for source, target in terms:
+            words = tuple(WORD.findall(source.lower())) or ("",)
+            self._terms.setdefault(words, []).append([source, target])
+            self._counts.setdefault(words[0], set()).add(len(words))
+
+    def terms_in(self, text: str) -> list[list[str]]:
+        """The terms whose words are in a text."""
+        words = WORD.findall(text.lower())
+        keys = {
+            tuple(words[start : start + count])
+            for start, word in enumerate(words)
+            for count in self._counts.get(word, ())
+        }
+        return [term for key in sorted(keys) for term in self._terms.get(key, ())]

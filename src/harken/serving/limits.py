@@ -180,7 +180,7 @@ class Exchange:
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
-                self.error = TooLarge(self._max)
+                self.error = _too_many_bytes(self._max)
                 raise self.error
         return message
 
@@ -260,7 +260,7 @@ class Guard:
         if self._is_foreign(scope["method"], headers):
             return ApiError(403, "requests of web pages of another origin are refused; --cors adds an origin")
         if length is not None and (len(length) > 15 or int(length) > self.settings.max_body):
-            return TooLarge(self.settings.max_body)
+            return _too_many_bytes(self.settings.max_body)
         return None
 
     def _is_foreign(self, method: str, headers: dict[bytes, bytes]) -> bool:
@@ -294,3 +294,7 @@ class Guard:
             scheme, host = scope["scheme"], f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
         others = [(name, value) for name, value in scope["headers"] if name != b"host"]
         return {**scope, "scheme": scheme, "headers": [(b"host", host.encode()), *others]}
+
+
+def _too_many_bytes(limit: int) -> TooLarge:
+    return TooLarge(f"the request is larger than {limit:,} bytes; send less at a time")

@@ -2,7 +2,8 @@
 
 The operations of a job are its verb and those that its interface names. They take items, dictionaries of plain values
 (`harken.tasks.interface.Input.items`), and give one JSON value or exception for each; items of several requests come
-together. The HTTP side imports this module for the names alone, and no torch with it.
+together. The HTTP side imports this module for the names alone, and no torch with it. Uploaded documents are read and
+written here, too (`harken.serving.text.files`), as that takes longer than the event loop may wait; it needs no model.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from harken.tasks.results import as_result
 
 if TYPE_CHECKING:
     from harken.tasks.job import Job
+
+DOCUMENT_OPERATIONS = ("read_document", "write_document")
 
 
 def operations_of(task: str) -> list[str]:
@@ -47,6 +50,10 @@ def run_batch(
     Raises:
         UserError: the job has no such operation; or as the operation says.
     """
+    if operation in DOCUMENT_OPERATIONS:
+        from harken.serving.text.files import run_operation
+
+        return [run_operation(operation, item) for item in items]
     task = predictor.recipe.task
     if operation not in operations_of(task):
         raise UserError(f"a model of the task {task!r} has no operation {operation!r}")

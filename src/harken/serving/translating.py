@@ -1,4 +1,4 @@
-"""Texts and files through one or several models: what the dialects of translation APIs share.
+"""Texts through one or several models: what the dialects of translation APIs share; files are in `dialects/uploads.py`.
 
 Every request is admitted once (`Serving.admitted`), and its calls to models share its time (`Calls`).
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import Any
 
@@ -18,10 +17,10 @@ from harken.errors import UserError
 from harken.serving.context import Serving, serving_of, until_disconnected
 from harken.serving.detection import Detected
 from harken.serving.errors import ApiError, DeadlinePassed, QueueFull
+from harken.serving.glossaries import TermIndex
 from harken.serving.keys import Client
 from harken.serving.registry import ServedModel
-from harken.serving.text.documents import Aligned, Document, Translate, translate_documents
-from harken.serving.text.files import sample_of, translate_file
+from harken.serving.text.documents import Aligned, Document, Translate, in_thread_if, translate_documents
 
 Terms = Sequence[tuple[str, str]]
 Item = dict[str, Any]
@@ -29,16 +28,6 @@ FIRST_WINDOW, LARGEST_WINDOW = 256, 16384  # estimated tokens of a file that are
 WINDOW_SHARE = 1 / 6  # of the time of a request that a window of a file is to take, by the speed of those before
 PATIENCE = 20  # times that a file waits for room in the queue before its first window
 LONG = 5000  # characters of texts that are parsed in a thread
-
-
-def terms_in(text: str, terms: Terms) -> list[list[str]]:
-    """The terms that may be in a text, so that not all of them travel to the worker and are searched for there.
-
-    >>> terms_in("The Black cat", [("black cat", "chat noir"), ("dog", "chien")])
-    [['black cat', 'chat noir']]
-    """
-    lowered = " ".join(text.lower().split())
-    return [[source, target] for source, target in terms if " ".join(source.lower().split()) in lowered]
 
 
 def find_route(serving: Serving, source: str, target: str) -> list[ServedModel]:
@@ -176,11 +165,12 @@ class FileCalls(Calls):
 
 def sentence_translator(calls: Calls, route: Sequence[ServedModel], glossary: Terms = ()) -> Translate:
     """A function that translates sentences along a route, with the glossary for its last model."""
+    index = TermIndex(glossary)
 
     def items_of(texts: Sequence[str]) -> list[Item]:
         if not glossary:
             return [{"text": text} for text in texts]
-        return [{"text": text, "glossary": terms_in(text, glossary)} for text in texts]
+        return [{"text": text, "glossary": index.terms_in(text)} for text in texts]
 
     async def translate(texts: list[str], aligned: bool, nbest: int) -> list[list[Aligned]]:
         if not route:  # the text is in the target language
@@ -249,64 +239,3 @@ async def translate_texts(
 
     with serving.admitted(client, texts) as characters:
         return await until_disconnected(request, run())
-
-
-async def in_thread_if(condition: bool, work: Callable[[], Any]) -> Any:
-    """The result of `work`, which runs in a thread where it may take long."""
-    return await asyncio.to_thread(work) if condition else work()
-
-
-async def file_route(serving: Serving, data: bytes, suffix: str, source: str | None, target: str) -> list[ServedModel]:
-    """The models for a file; without a source its language is detected from some of its text.
-
-    Raises:
-        ApiError: there are none.
-    """
-    if source is None:
-        source = (await detect(serving, await asyncio.to_thread(sample_of, data, suffix), target)).language
-    return find_route(serving, source, target)
-
-
-@dataclass
-class FileProgress:
-    """How far the translation of a file is, in characters; sentences are read and counted piece by piece."""
-
-    read: int = 0
-    translated: int = 0
-    billed: int = 0
-
-
-async def translate_upload(
-    serving: Serving,
-    client: Client,
-    data: bytes,
-    suffix: str,
-    route: Sequence[ServedModel],
-    glossary: Terms = (),
-    progress: FileProgress | None = None,
-) -> bytes:
-    """A translated file.
-
-    Args:
-        progress: told how far it is.
-
-    Raises:
-        ApiError: the file is none of its kind, the client's characters are used up, or see `Engine.submit`.
-    """
-    progress = progress or FileProgress()
-
-    def report(characters: int) -> None:
-        progress.translated += characters
-
-    send = sentence_translator(FileCalls(serving, client, report), route, glossary)
-    with serving.charged(client) as charge:
-
-        async def counted(texts: list[str], aligned: bool, nbest: int) -> list[list[Aligned]]:
-            characters = sum(map(len, texts))
-            charge.add(characters)
-            progress.read += characters * max(1, len(route))
-            return await send(texts, aligned, nbest)
-
-        content = await translate_file(data, suffix, counted)
-        progress.billed = charge.characters
-    return content

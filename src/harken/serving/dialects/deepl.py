@@ -28,6 +28,7 @@ from harken.serving.translating import translate_texts
 
 router = APIRouter(prefix="/v2", tags=["deepl"])
 IGNORED = ("context", "formality", "model_type", "outline_detection", "custom_instructions", "style_id")
+KIND = {"type": "string", "enum": ["source", "target"]}
 NO_LIMIT = 1_000_000_000_000
 ERROR = {"application/json": {"schema": {"type": "object", "properties": {"message": STRING}}}}
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -119,7 +120,7 @@ def reader_of(given: Parameters) -> Callable[[str], Document]:
     handling = given.text("tag_handling")
     if handling not in (None, "", "xml", "html"):
         raise ApiError(400, "Value for 'tag_handling' not supported.")
-    split = given.text("split_sentences", "1") != "0"
+    split = not given.is_off("split_sentences")
     if handling == "html":
         return partial(read_html, split=split)
     if handling == "xml":
@@ -131,8 +132,10 @@ def reader_of(given: Parameters) -> Callable[[str], Document]:
     return partial(read_text, split=split)
 
 
-@router.post("/languages", include_in_schema=False)
-@router.get("/languages", responses=ERRORS)
+@router.post("/languages", responses=ERRORS, openapi_extra=request_body((), type=KIND))
+@router.get(
+    "/languages", responses=ERRORS, openapi_extra={"parameters": [{"name": "type", "in": "query", "schema": KIND}]}
+)
 async def languages(request: Request) -> Response:
     """The languages that can be translated from, or with type=target into."""
     serving = serving_of(request)
@@ -152,7 +155,7 @@ async def languages(request: Request) -> Response:
     return JSONResponse(entries)
 
 
-@router.post("/usage", include_in_schema=False)
+@router.post("/usage", responses=ERRORS)
 @router.get("/usage", responses=ERRORS)
 async def usage(request: Request) -> dict[str, int]:
     """Characters that the key has used since the server was started."""

@@ -1,10 +1,11 @@
 """DeepL's documents: a file is sent, its translation asked for until it is done, and then downloaded, once.
 
     POST /v2/document                       file, target_lang, source_lang, glossary_id -> document_id, document_key
-    POST /v2/document/{document_id}         document_key -> status: translating, done, downloaded or error
+    POST /v2/document/{document_id}         document_key -> status: queued, translating, done, downloaded or error
     POST /v2/document/{document_id}/result  document_key -> the file
 
-Files are those of `harken.serving.text.files`. A translation is kept for an hour.
+Files are those of `harken.serving.text.files`. A document is known for an hour or until the server stops; while it is
+translated, its status has the seconds that remain, at the speed so far.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from fastapi.responses import JSONResponse, Response
 from harken.serving.context import Serving, serving_of
 from harken.serving.dialects.deepl import ERRORS, find_glossary, languages_of
 from harken.serving.dialects.parameters import FILE, STRING, parameters_of, request_body
+from harken.serving.dialects.uploads import KEPT_SECONDS, Upload, results_lifespan, store_result, translate_upload
 from harken.serving.errors import ApiError, QuotaExceeded
 from harken.serving.text.files import SUFFIXES
-from harken.serving.translating import FileProgress, file_route, translate_upload
+from harken.serving.translating import find_route
 
-KEPT_SECONDS = 3600
 MAX_JOBS = 100  # that are translated or wait for their download
 POLL_SECONDS = 1.0  # that a question for the status waits for the end, as clients ask again after five seconds
-router = APIRouter(prefix="/v2/document", tags=["deepl"], responses=ERRORS)
+router = APIRouter(prefix="/v2/document", tags=["deepl"], responses=ERRORS, lifespan=results_lifespan)
 KEY_BODY = request_body(("document_key",), document_key=STRING)
 FILE_BODY = request_body(
     ("file", "target_lang"),
@@ -43,10 +44,9 @@ class DocumentJob:
     """One document, from its upload to its download."""
 
     key: str
-    name: str
+    upload: Upload
     path: Path  # of the translation
-    made: float = field(default_factory=time.monotonic)
-    progress: FileProgress = field(default_factory=FileProgress)
+    created: float = field(default_factory=time.monotonic)
     error: str | None = None
     is_downloaded: bool = False
     task: asyncio.Task[None] | None = None
@@ -57,15 +57,8 @@ class DocumentJob:
         if self.error is not None:
             return "error"
         if self.task is not None and not self.task.done():
-            return "translating"
+            return "translating" if self.upload.total else "queued"
         return "downloaded" if self.is_downloaded else "done"
-
-    @property
-    def seconds_remaining(self) -> int:
-        """The time until it is done, at the speed so far."""
-        read, translated = self.progress.read, self.progress.translated
-        elapsed = time.monotonic() - self.made
-        return max(1, round(elapsed * (read - translated) / translated)) if translated else 5
 
 
 @router.post("", openapi_extra=FILE_BODY)
@@ -87,24 +80,27 @@ async def upload(request: Request) -> Response:
     _forget_old(serving)
     if len(serving.documents) >= MAX_JOBS:
         raise ApiError(429, "Too many documents; download those that are done", 60)
-    data = await file.read()
-    route = await file_route(serving, data, suffix, source, target)
+    if source is not None:
+        find_route(serving, source, target)
+    document = Upload(await file.read(), suffix, source, target, glossary.terms if glossary else ())
     number = secrets.token_hex(16).upper()
-    job = DocumentJob(secrets.token_hex(32).upper(), Path(name).name, serving.folder("documents") / f"{number}{suffix}")
+    folder = serving.folder("documents")
+    job = DocumentJob(secrets.token_hex(32).upper(), document, folder / f"{number}{suffix}")
 
     async def run() -> None:
         try:
-            terms = glossary.terms if glossary else ()
-            content = await translate_upload(serving, client, data, suffix, route, terms, job.progress)
-            job.path.write_bytes(content)
+            await store_result(folder, job.path.name, await translate_upload(serving, client, document))
         except ApiError as error:
             job.error = "Quota Exceeded" if isinstance(error, QuotaExceeded) else error.message
         except Exception:
             job.error = "internal error"
             raise
+        finally:
+            document.data = b""
 
     job.task = asyncio.create_task(run())
     serving.documents[number] = job
+    asyncio.get_running_loop().call_later(KEPT_SECONDS + 1, _forget_old, serving)
     return JSONResponse({"document_id": number, "document_key": job.key})
 
 
@@ -117,9 +113,9 @@ async def status(document_id: str, request: Request) -> dict[str, Any]:
     answer: dict[str, Any] = {"document_id": document_id, "status": job.status}
     if job.error is not None:
         return answer | {"message": job.error, "error_message": job.error}
-    if job.status == "translating":
-        return answer | {"seconds_remaining": job.seconds_remaining, "translated_characters": job.progress.translated}
-    return answer | {"billed_characters": job.progress.billed}
+    if job.status in ("queued", "translating"):
+        return answer | {"seconds_remaining": job.upload.seconds_remaining, "translated_characters": job.upload.done}
+    return answer | {"billed_characters": job.upload.characters}
 
 
 @router.post("/{document_id}/result", openapi_extra=KEY_BODY, response_class=Response)
@@ -127,8 +123,8 @@ async def result(document_id: str, request: Request) -> Response:
     """The translated document; it can be downloaded once."""
     job = await _find(document_id, request)
     if job.status != "done":
-        said = {"translating": "Document translation is not done", "downloaded": "Document already downloaded"}
-        raise ApiError(503, said.get(job.status, "Document translation failed"))
+        about = {"error": "Document translation failed", "downloaded": "Document already downloaded"}
+        raise ApiError(503, about.get(job.status, "Document translation is not done"))
     content = job.path.read_bytes()
     job.path.unlink()
     job.is_downloaded = True
@@ -154,7 +150,7 @@ async def _find(document_id: str, request: Request) -> DocumentJob:
 def _forget_old(serving: Serving) -> None:
     """Remove documents that were downloaded or are older than an hour."""
     for number, job in list(serving.documents.items()):
-        if job.is_downloaded or time.monotonic() - job.made > KEPT_SECONDS:
+        if job.is_downloaded or time.monotonic() - job.created > KEPT_SECONDS:
             if job.task is not None:
                 job.task.cancel()
             job.path.unlink(missing_ok=True)

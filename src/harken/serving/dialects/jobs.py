@@ -17,7 +17,7 @@ from harken.serving.context import Serving, serving_of
 from harken.serving.dialects.native import ERRORS, Caller, ResultsAnswer, results_of, server_sent, translate
 from harken.serving.dialects.parameters import parameters_of
 from harken.serving.dialects.schemas import TranslateBody, body_of, request_fields
-from harken.serving.errors import ApiError
+from harken.serving.errors import ApiError, TooLong
 from harken.serving.keys import Client
 from harken.serving.registry import ServedModel
 from harken.tasks.interface import Files, Interface
@@ -45,7 +45,7 @@ class Route:
         try:
             items = [item] if item is not None else interface.input.items(body)
             if len(items) > serving.settings.max_texts:
-                raise ApiError(413, f"send at most {serving.settings.max_texts:,} examples at a time")
+                raise TooLong(f"send at most {serving.settings.max_texts:,} examples at a time")
             model = serving.registry.find(body.model, self.task)
             options = {name: getattr(body, name) for name in request_fields(interface.options)}
             interface.options(**options).check_request()
@@ -134,7 +134,7 @@ ANY_BODY = {
 async def predict(request: Request, client: Caller) -> Any:
     """The results of a model of any job; the body is that of the route of its job, which `/v1/models` names."""
     serving, parameters = serving_of(request), await parameters_of(request)
-    model = served_model(serving, parameters.values.get("model"))
+    model = served_model(serving, parameters.text("model"))
     interface = interface_of(model.task)
     if interface is None:
         raise ApiError(400, f"the task {model.task!r} declares no interface, so its models answer no requests")
@@ -155,7 +155,7 @@ async def predict(request: Request, client: Caller) -> Any:
     return await Route(model.task, interface, body_class).answer(body, request, client, item)
 
 
-def served_model(serving: Serving, name: Any) -> ServedModel:
+def served_model(serving: Serving, name: str | None) -> ServedModel:
     """A model by its name, or the first.
 
     Raises:

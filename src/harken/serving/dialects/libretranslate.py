@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +17,31 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from harken.serving.context import Serving, serving_of, until_disconnected
 from harken.serving.detection import Detected
 from harken.serving.dialects.parameters import FILE, STRING, TEXT, Parameters, parameters_of, request_body
+from harken.serving.dialects.uploads import Upload, find_result, store_result, translate_upload
 from harken.serving.errors import ApiError
 from harken.serving.fast_path import FastJSONResponse
 from harken.serving.languages import canonical
 from harken.serving.text.documents import read_html, read_text
 from harken.serving.text.files import SUFFIXES
-from harken.serving.translating import file_route, find_route, translate_texts, translate_upload
+from harken.serving.translating import find_route, translate_texts
 
 MAX_ALTERNATIVES = 8
-KEPT_SECONDS = 3600  # that translated files can be downloaded
+STATUSES = {
+    400: "Invalid request", 403: "Banned, or a bad key", 413: "Too large", 429: "Slow down", 500: "Translation error",
+    503: "Stopping", 504: "Too slow",
+}  # fmt: skip
 router = APIRouter(tags=["libretranslate"])
 
 
 def described(required: tuple[str, ...], **fields: dict[str, Any]) -> dict[str, Any]:
     """The OpenAPI description of a body, and of the answers."""
+    return {**request_body(required, **fields), "responses": answers(*STATUSES)}
+
+
+def answers(*statuses: int) -> dict[str, Any]:
+    """The OpenAPI description of errors."""
     error = {"application/json": {"schema": {"type": "object", "properties": {"error": STRING}}}}
-    about = {400: "Invalid request", 403: "Banned, or a bad key", 429: "Slow down", 500: "Translation error"}
-    about |= {413: "Too large", 503: "Stopping", 504: "Too slow"}
-    answers = {str(code): {"description": text, "content": error} for code, text in about.items()}
-    return {**request_body(required, **fields), "responses": answers}
+    return {str(status): {"description": STATUSES[status], "content": error} for status in statuses}
 
 
 @router.post(
@@ -61,7 +66,7 @@ async def translate(request: Request) -> Response:
     source, target = _languages(given)
     form = given.text("format", "text")
     if form not in ("text", "html"):
-        raise ApiError(400, f"{form} format is not supported")
+        raise ApiError(400, f"{str(form)[:20]} format is not supported")
     count = given.number("alternatives", 0, MAX_ALTERNATIVES)
     if source != "auto":
         _check_route(serving, source, target)
@@ -163,33 +168,23 @@ async def translate_whole_file(request: Request) -> Response:
     if suffix not in SUFFIXES:
         raise ApiError(400, "Invalid request: file format not supported")
     source, target = _languages(given)
-    data = await upload.read()
     if source != "auto":
         _check_route(serving, source, target)
-    route = await file_route(serving, data, suffix, None if source == "auto" else source, target)
-    work = translate_upload(serving, client, data, suffix, route)
-    result = await until_disconnected(request, work)
-    folder = serving.folder("files")
-    _delete_old(folder)
+    file = Upload(await upload.read(), suffix, None if source == "auto" else source, target)
+    result = await until_disconnected(request, translate_upload(serving, client, file))
     stem = "".join(c for c in Path(upload.filename).stem if c.isalnum() or c in "-_")[:60] or "file"
     name = f"{secrets.token_urlsafe(12)}.{stem}_{target}{suffix}"
-    (folder / name).write_bytes(result)
+    await store_result(serving.folder("files"), name, result)
     return JSONResponse({"translatedFileUrl": str(request.base_url.replace(path=f"/download_file/{name}"))})
 
 
-def _delete_old(folder: Path) -> None:
-    for path in folder.iterdir():
-        if time.time() - path.stat().st_mtime > KEPT_SECONDS:
-            path.unlink(missing_ok=True)
-
-
-@router.get("/download_file/{name}", response_class=FileResponse)
+@router.get("/download_file/{name}", response_class=FileResponse, openapi_extra={"responses": answers(400)})
 async def download_file(name: str, request: Request) -> Response:
-    """A translated file."""
-    known = {path.name: path for path in serving_of(request).folder("files").iterdir()}
-    if name not in known:
+    """A translated file; 400 where there is none of this name, or its hour is over."""
+    path = find_result(serving_of(request).folder("files"), name)
+    if path is None:
         raise ApiError(400, "Invalid filename")
-    return FileResponse(known[name], filename=name.partition(".")[2], media_type="application/octet-stream")
+    return FileResponse(path, filename=name.partition(".")[2], media_type="application/octet-stream")
 
 
 @router.post(

@@ -24,12 +24,13 @@ from harken.serving.dialects.schemas import (
     ScoreBody,
     TranslateBody,
 )
-from harken.serving.errors import ApiError
+from harken.serving.errors import ApiError, TooLong
 from harken.serving.fast_path import FastJSONResponse
+from harken.serving.glossaries import TermIndex
 from harken.serving.keys import Client
 from harken.serving.languages import canonical
 from harken.serving.registry import ServedModel
-from harken.serving.translating import Calls, find_route, terms_in
+from harken.serving.translating import Calls, find_route
 
 
 class ErrorAnswer(BaseModel):
@@ -131,9 +132,10 @@ def _constrained(texts: Sequence[str], body: Any) -> list[dict[str, Any]]:
         raise ApiError(400, f"there are {len(prefixes)} prefixes for {len(items)} texts; give one for each")
     if not (prefixes or body.require or body.glossary):
         return items
+    index = TermIndex(body.glossary)
     for number, item in enumerate(items):
         prefix = prefixes[number] if isinstance(prefixes, list) else prefixes
-        given = {"prefix": prefix, "require": body.require, "glossary": terms_in(item["text"], body.glossary)}
+        given = {"prefix": prefix, "require": body.require, "glossary": index.terms_in(item["text"])}
         item |= {name: value for name, value in given.items() if value}
     return items
 
@@ -193,7 +195,7 @@ async def results_of(
     """
     serving = serving_of(request)
     if len(items) > serving.settings.max_texts:
-        raise ApiError(413, f"send at most {serving.settings.max_texts:,} examples at a time")
+        raise TooLong(f"send at most {serving.settings.max_texts:,} examples at a time")
     with serving.admitted(client, [text for item in items for text in texts_in(item)]):
         work = serving.call(client, model, operation, options, items, whole, body.timeout)
         results = await until_disconnected(request, work)

@@ -13,6 +13,7 @@ from harken.serving.errors import ApiError
 STRING: dict[str, Any] = {"type": "string"}
 TEXT = {"oneOf": [STRING, {"type": "array", "items": STRING}]}
 FILE = {"type": "string", "format": "binary"}
+MAX_PART = 1 << 40  # bytes of a field in a form: the server limits the body
 JSON_OR_FORM = ("application/json", "application/x-www-form-urlencoded")
 
 
@@ -20,7 +21,7 @@ def request_body(required: tuple[str, ...], **fields: dict[str, Any]) -> dict[st
     """The OpenAPI description of a body that `parameters_of` reads; one with a file is a multipart form."""
     kinds = ("multipart/form-data",) if FILE in fields.values() else JSON_OR_FORM
     schema = {"type": "object", "required": list(required), "properties": fields}
-    return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
+    return {"requestBody": {"required": bool(required), "content": {kind: {"schema": schema} for kind in kinds}}}
 
 
 class Parameters:
@@ -38,8 +39,6 @@ class Parameters:
         value = self.values.get(name)
         if value is None:
             return default
-        if isinstance(value, bool | int | float):
-            return str(value)
         if not isinstance(value, str):
             raise ApiError(400, f"Invalid request: {name} is not a string")
         return value
@@ -57,6 +56,10 @@ class Parameters:
         if not all(isinstance(text, str) for text in values):
             raise ApiError(400, f"Invalid request: {name} is neither a string nor a list of strings")
         return values
+
+    def is_off(self, name: str) -> bool:
+        """Whether a switch is given as 0 or false."""
+        return str(self.values.get(name, "")).lower() in ("0", "false")
 
     def number(self, name: str, default: int, most: int) -> int:
         """A whole number from 0 on.
@@ -93,7 +96,7 @@ async def parameters_of(request: Request) -> Parameters:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
         try:
-            form: FormData = await request.form(max_files=4, max_fields=2000)
+            form: FormData = await request.form(max_files=4, max_fields=2000, max_part_size=MAX_PART)
         except ApiError:
             raise
         except Exception:

@@ -4,11 +4,13 @@ recipe's [search] table, within limits."""
 from __future__ import annotations
 
 from dataclasses import MISSING
+from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, Literal
 
 import annotated_types
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic_core import PydanticCustomError
 
 from harken.search.config import TranslationSearchConfig
 from harken.serving.settings import MAX_BEAM, MAX_CANDIDATES, MAX_LENGTH_EXTRA, MAX_LENGTH_FACTOR
@@ -52,6 +54,19 @@ class Body(BaseModel):
 
     model: str | None = Field(None, description="name of the model; default: the first of its job", max_length=200)
     timeout: float | None = Field(None, gt=0, le=3600, description="seconds to wait at most")
+
+    @model_validator(mode="before")
+    @classmethod
+    def check_names(cls, values: Any) -> Any:
+        """Refuse a field that there is not, with those of a similar name."""
+        for name in values.keys() - cls.model_fields.keys() if isinstance(values, dict) else ():
+            near = get_close_matches(name, cls.model_fields, n=1) if len(name) < 50 else []
+            fields = near or [field for field, about in cls.model_fields.items() if about.is_required()]
+            hint = f"; did you mean {fields[0]}?" if fields else ""
+            raise PydanticCustomError(
+                "unknown_field", "{name}: there is no such field{hint}", {"name": name[:50], "hint": hint}
+            )
+        return values
 
 
 Search: Any = create_model("Search", __base__=Body, **_search_fields())

@@ -232,7 +232,10 @@ class Batcher:
             TooLarge: it would not fit into an empty queue.
         """
         if cost > self.queue_tokens:
-            raise TooLarge(cost, self.queue_tokens)
+            raise TooLarge(
+                f"the request costs {cost:,} tokens, with its beam, n-best list and output length, and the limit is "
+                f"{self.queue_tokens:,}; send less text at a time, or ask for less of each"
+            )
 
     def _check_room(self, work: Work, cost: int) -> None:
         ahead = self.waiting + self.running

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 Tags = tuple[int, ...]  # numbers of the open tags, the outermost first
 URL = r"(?:https?://|ftp://|www\.)[^\s<>\"'、。]+[^\s<>\"'.,;:!?)\]、。]"
@@ -26,8 +26,7 @@ PLACEHOLDER = re.compile(f"{URL}|{EMAIL}|{BRACES}|{PRINTF}|(?:{EMOJI})+")
 WIDE_END = re.compile(r"(?<=[。！？])(?=[^。！？」』）])")  # scripts without spaces: a sentence may end within a word
 
 
-@dataclass(frozen=True)
-class Atom:
+class Atom(NamedTuple):
     """A word, or an opaque piece.
 
     Args:
@@ -60,7 +59,7 @@ def atoms_of(text: str, tags: Tags = (), space: bool = True) -> list[Atom]:
             for number, part in enumerate(WIDE_END.split(word)):
                 atoms += _parts(part, tags, number == 0)
     if atoms and not space and not text[:1].isspace():
-        atoms[0] = replace(atoms[0], space=False)
+        atoms[0] = atoms[0]._replace(space=False)
     return atoms
 
 

@@ -8,97 +8,188 @@
 
 Messages and cues are matched by patterns and everything around them is copied, because libraries write files anew:
 polib wraps lines of .po files that were not translated, and pysubs2 drops notes and the settings of cues from .vtt.
+
+A worker process reads a file (`read_segments`) and later writes its translation (`write_file`); the server between them
+sees segments alone. Both parse the file, in linear time, so that no worker has to remember it.
+
+>>> (segment,) = read_segments(b"<p>le chat</p>", ".html")
+>>> segment.text, write_file(b"<p>le chat</p>", ".html", [Translation([("the cat", None)])])
+('le chat', b'<p>the cat</p>')
 """
 
 from __future__ import annotations
 
-import asyncio
-import io
+import codecs
 import re
-import zipfile
-import zlib
-from collections.abc import Awaitable, Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 from harken.serving.errors import ApiError
-from harken.serving.text.documents import Document, Translate, read_html, read_text, translate_documents
+from harken.serving.text.documents import (
+    Document,
+    Segment,
+    Translation,
+    read_html,
+    read_text,
+    segments_of,
+    write_document,
+)
+from harken.serving.text.markup import Rules
 
 SUFFIXES = (".txt", ".html", ".htm", ".po", ".srt", ".vtt", ".docx")
-SAMPLE_BYTES, SAMPLE_CHARACTERS = 200_000, 4000  # of a file that its language is detected by
 
 
-async def translate_file(data: bytes, suffix: str, translate: Translate) -> bytes:
-    """The bytes of a file with this ending, translated.
+@dataclass(frozen=True)
+class File:
+    """A parsed file: its texts, and how it is written from their translations."""
+
+    documents: list[Document]
+    write: Callable[[list[str]], bytes]
+
+
+def run_operation(operation: str, item: dict[str, Any]) -> dict[str, Any]:
+    """An operation of a worker on an uploaded file.
+
+    Args:
+        operation: "read_document" or "write_document".
+        item: `data`, the bytes; `name`, the ending; to write it `translations`, one for each segment.
+
+    Returns: {"segments": [...]} or {"data": bytes}; {"error": (status, message)} where the file is refused.
+    """
+    try:
+        if operation == "read_document":
+            return {"segments": read_segments(item["data"], item["name"])}
+        return {"data": write_file(item["data"], item["name"], item["translations"])}
+    except ApiError as error:
+        return {"error": (error.status, error.message)}
+
+
+def read_segments(data: bytes, suffix: str) -> list[Segment]:
+    """What a model has to translate of a file with this ending.
 
     Raises:
-        ApiError: the file is none of that kind.
+        ApiError: the file is none of that kind, or too large.
+    """
+    return list(segments_of(read_file(data, suffix).documents).values())
+
+
+def write_file(data: bytes, suffix: str, translations: Sequence[Translation]) -> bytes:
+    """A file from the translations of its segments.
+
+    Raises:
+        ApiError: as `read_segments`.
+    """
+    file = read_file(data, suffix)
+    known = dict(zip(segments_of(file.documents), translations, strict=True))
+    return file.write([write_document(document, known)[0] for document in file.documents])
+
+
+def read_file(data: bytes, suffix: str) -> File:
+    """The bytes of a file with this ending, parsed.
+
+    Raises:
+        ApiError: the file is none of that kind, or too large.
     """
     if suffix == ".docx":
-        from harken.serving.text.docx import translate_docx
+        from harken.serving.text.docx import read_docx
 
-        return await translate_docx(data, translate)
+        documents, write = read_docx(data)
+        return File(documents, write)
+    text, encode = _decoded(data, suffix)
+    documents, write_text = READERS[suffix](text)
+    return File(documents, lambda texts: encode(write_text(texts)))
+
+
+# ---- encodings ------------------------------------------------------------------------------------------------------
+
+MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+CHARSET = {
+    ".html": re.compile(rb"""<meta\b[^>]{0,500}\bcharset\s{0,20}=\s{0,20}["']?([\w-]{1,40})""", re.IGNORECASE),
+    ".po": re.compile(rb'Content-Type:[^"\n]{0,200}\bcharset=([\w-]{1,40})', re.IGNORECASE),
+}
+CHARSET_BYTES = 10_000  # at the beginning of a file that may name its encoding
+LEGACY = re.compile(
+    r"iso-?8859-?\d{1,2}|latin-?1|(us-)?ascii|windows-125\d|koi8-[ru]|shift_jis|euc-(jp|kr)|gbk|gb2312|big5"
+)
+
+
+def _decoded(data: bytes, suffix: str) -> tuple[str, Callable[[str], bytes]]:
+    """The text of a file, and how a text is written as the same kind of file.
+
+    Text is UTF-8, or UTF-16 with a byte order mark; a page may also be in the encoding that it names.
+
+    Raises:
+        ApiError: it is in another encoding.
+    """
+    mark = next((mark for mark in MARKS if data.startswith(mark)), None)
+    if mark is not None:
+        return _decode(data[len(mark) :], MARKS[mark]), lambda text: mark + text.encode(MARKS[mark])
+    pattern = CHARSET.get(".html" if suffix == ".htm" else suffix)
+    match = pattern.search(data, 0, CHARSET_BYTES) if pattern is not None else None
+    charset = match[1].decode("ascii").lower() if match is not None else "utf-8"
+    if LEGACY.fullmatch(charset):
+        if suffix == ".po":
+            raise ApiError(400, f"the .po file is in {charset}; convert it, as by msgconv --to-code=UTF-8")
+        # Letters that the encoding does not have are written as character references.
+        return _decode(data, charset), lambda text: text.encode(charset, "xmlcharrefreplace")
+    return _decode(data, "utf-8"), str.encode
+
+
+def _decode(data: bytes, encoding: str) -> str:
     try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ApiError(400, "the file is not UTF-8 text") from None
-    mark = b"\xef\xbb\xbf" if data.startswith(b"\xef\xbb\xbf") else b""
-    kinds: dict[str, Callable[[str, Translate], Awaitable[str]]] = {
-        ".txt": _plain,
-        ".html": _page,
-        ".htm": _page,
-        ".po": translate_po,
-        ".srt": translate_srt,
-        ".vtt": translate_vtt,
-    }
-    return mark + (await kinds[suffix](text, translate)).encode("utf-8")
+        text = data.decode(encoding)
+    except (UnicodeDecodeError, LookupError):
+        text = "\0"
+    if "\0" in text:
+        raise ApiError(400, f"the file is not {encoding.upper()} text; save it as UTF-8")
+    return text
 
 
-def sample_of(data: bytes, suffix: str) -> str:
-    """Some text of a file, to detect its language by.
+# ---- texts and pages ------------------------------------------------------------------------------------------------
 
-    >>> sample_of(b"<p>le chat</p>", ".html")
-    ' le chat '
-    """
-    if suffix == ".docx":
-        try:
-            with zipfile.ZipFile(io.BytesIO(data)) as file, file.open("word/document.xml") as part:
-                data = part.read(SAMPLE_BYTES)
-        except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, OSError, ValueError, RuntimeError):
-            return ""
-    text = data[:SAMPLE_BYTES].decode("utf-8", "replace")
-    return (re.sub(r"<[^>]*>", " ", text) if suffix in (".docx", ".html", ".htm") else text)[:SAMPLE_CHARACTERS]
+Parsed = tuple[list[Document], Callable[[list[str]], str]]
 
 
-async def _plain(text: str, translate: Translate) -> str:
-    return (await translate_documents([read_text(text)], translate))[0][0]
+def read_plain(text: str) -> Parsed:
+    """A text."""
+    return [read_text(text)], "".join
 
 
-async def _page(text: str, translate: Translate) -> str:
-    return (await translate_documents([await asyncio.to_thread(read_html, text)], translate))[0][0]
+def read_page(text: str) -> Parsed:
+    """A page."""
+    return [read_html(text)], "".join
 
 
-async def _each(documents: list[Document], translate: Translate) -> list[str]:
-    return [best[0] for best in await translate_documents(documents, translate)]
+def _spliced(text: str, spans: Sequence[tuple[int, int]], contents: Sequence[str]) -> str:
+    """A text with other contents in some spans, which follow each other."""
+    parts, last = [], 0
+    for (start, end), content in zip(spans, contents, strict=True):
+        parts += [text[last:start], content]
+        last = end
+    return "".join([*parts, text[last:]])
 
 
 # ---- gettext --------------------------------------------------------------------------------------------------------
 
-STRING = r'"(?:[^"\\\n]|\\.)*"'
+STRING = r'"(?:[^"\\\n]|\\.)*+"'
 ENTRY = re.compile(
-    rf"^(?P<key>msgid|msgid_plural|msgstr(?:\[\d+\])?)[ \t]+(?P<strings>{STRING}(?:[ \t]*\r?\n[ \t]*{STRING})*)",
+    rf"^(?P<key>msgid|msgid_plural|msgstr(?:\[\d+\])?)[ \t]+(?P<strings>{STRING}(?:[ \t]*+\r?\n[ \t]*+{STRING})*+)",
     re.MULTILINE,
 )
 
 
-async def translate_po(text: str, translate: Translate) -> str:
+def read_po(text: str) -> Parsed:
     """Every message in the place of its msgstr; plural forms come from msgid_plural, but for the first.
 
     The header, whose msgid is empty, stays.
     """
-    matches = list(ENTRY.finditer(text))
     messages: list[str] = []
-    spans: list[tuple[int, int, str]] = []
+    spans: list[tuple[int, int]] = []
     singular = plural = ""
-    for match in matches:
+    for match in ENTRY.finditer(text):
         key, value = match["key"], _unquoted(match["strings"])
         if key == "msgid":
             singular = plural = value
@@ -106,13 +197,13 @@ async def translate_po(text: str, translate: Translate) -> str:
             plural = value
         elif singular:
             messages.append(singular if key in ("msgstr", "msgstr[0]") else plural)
-            spans.append((match.start("strings"), match.end("strings"), messages[-1]))
-    translations = await _each([read_text(message) for message in messages], translate)
-    parts, last = [], 0
-    for (start, end, _), translation in zip(spans, translations, strict=True):
-        parts += [text[last:start], _quoted(translation)]
-        last = end
-    return "".join([*parts, text[last:]])
+            spans.append(match.span("strings"))
+    newline = "\r\n" if "\r\n" in text else "\n"
+
+    def write(texts: list[str]) -> str:
+        return _spliced(text, spans, [_quoted(translation, newline) for translation in texts])
+
+    return [read_text(message) for message in messages], write
 
 
 def _unquoted(strings: str) -> str:
@@ -121,69 +212,104 @@ def _unquoted(strings: str) -> str:
     >>> _unquoted('"a\\\\n"\\n"say \\\\"b\\\\""')
     'a\\nsay "b"'
     """
-    whole = "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', strings))
+    whole = "".join(re.findall(r'"((?:[^"\\\n]|\\.)*+)"', strings))
     known = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
     return re.sub(r"\\(.)", lambda match: known.get(match[1], match[0]), whole)
 
 
-def _quoted(text: str) -> str:
+def _quoted(text: str, newline: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t").replace("\r", "\\r")
     lines = escaped.split("\n")
     if len(lines) == 1:
         return f'"{lines[0]}"'
-    return '""\n' + "\n".join(f'"{line}\\n"' for line in lines[:-1]) + (f'\n"{lines[-1]}"' if lines[-1] else "")
+    rows = ['""', *(f'"{line}\\n"' for line in lines[:-1]), *([f'"{lines[-1]}"'] if lines[-1] else [])]
+    return newline.join(rows)
 
 
 # ---- subtitles ------------------------------------------------------------------------------------------------------
 
-TIMES = re.compile(r"^\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->")
-BLOCKS = re.compile(r"(\r?\n[ \t]*(?:\r?\n)+)")
+BLANK_LINES = re.compile(r"\r?\n[ \t]*+(?:\r?\n)++")
+TIMES = re.compile(r"[ \t]*+(?:\d++:)?\d++:\d++[.,]\d++[ \t]*+-->")
+CUE = Rules(frozenset(), frozenset(("br", "v")))  # all tags but those of speakers belong to words
+TIME_TAG = re.compile(r"<(\d[\d:.]*+)>")  # when a word of a .vtt cue is sung
+CLASS_TAG = re.compile(r"<([a-z]++)(\.[^\s<>]++)")  # <c.yellow> of .vtt, whose end is </c>
+ENTITY = re.compile(r"&(?!(?:amp|lt|gt|nbsp|lrm|rlm);)")
 
 
-async def translate_srt(text: str, translate: Translate) -> str:
+def read_srt(text: str) -> Parsed:
     """The text of every cue; numbers and times stay, as do cues without text."""
-    parts = BLOCKS.split(text)  # blocks and what separates them, by turns
-    cues: list[tuple[int, str, str]] = []  # index of the part, its head, its text
-    for index, part in enumerate(parts[::2]):
-        lines = part.splitlines(keepends=True)
-        time = next((number for number, line in enumerate(lines) if TIMES.match(line)), None)
-        if time is not None and "".join(lines[time + 1 :]).strip():
-            cues.append((2 * index, "".join(lines[: time + 1]), "".join(lines[time + 1 :])))
-    translations = await _each([read_html(_joined(cue)) for _, _, cue in cues], translate)
-    for (index, head, cue), translation in zip(cues, translations, strict=True):
-        end = cue[len(cue.rstrip()) :]
-        parts[index] = head + _wrapped(_plain_marks(translation), len(cue.strip().splitlines())) + end
-    return "".join(parts)
+    return _read_cues(text, has_entities=False)
 
 
-translate_vtt = translate_srt  # WEBVTT's header, notes and styles have no times, so they stay
+def read_vtt(text: str) -> Parsed:
+    """As .srt, with entities; the header, notes and styles have no times, so they stay."""
+    return _read_cues(text, has_entities=True)
 
 
-def _joined(cue: str) -> str:
-    """The lines of a cue as one text, as a sentence goes over its lines; & is text in subtitles."""
-    dashes = [line.strip() for line in cue.strip().splitlines()]
-    spoken = len(dashes) > 1 and all(line.startswith(("-", "–")) for line in dashes)  # two speakers, a line each
-    return re.sub("&(?!amp;|lt;|gt;|nbsp;)", "&amp;", ("<br>" if spoken else " ").join(dashes))
+def _read_cues(text: str, has_entities: bool) -> Parsed:
+    spans: list[tuple[int, int]] = []
+    gaps = [(0, 0), *(match.span() for match in BLANK_LINES.finditer(text)), (len(text), len(text))]
+    for (_, start), (end, _) in pairwise(gaps):
+        position, is_cue = start, False
+        while position < end and not is_cue:
+            line_end = text.find("\n", position, end) + 1 or end
+            is_cue = TIMES.match(text, position, line_end) is not None
+            position = line_end
+        cue = text[position:end]
+        if is_cue and cue.strip():
+            spans.append((position + len(cue) - len(cue.lstrip()), position + len(cue.rstrip())))
+    cues = [text[start:end] for start, end in spans]
+
+    def write(texts: list[str]) -> str:
+        rows = [_written_cue(cue, written, has_entities) for cue, written in zip(cues, texts, strict=True)]
+        return _spliced(text, spans, rows)
+
+    return [read_html(_markup_of(cue, has_entities), CUE) for cue in cues], write
 
 
-def _plain_marks(text: str) -> str:
-    return text.replace("<br>", "\n").replace("&amp;", "&")
+def _markup_of(cue: str, has_entities: bool) -> str:
+    """The lines of a cue as one text, as a sentence goes over its lines; of two speakers each has a line."""
+    lines = [line.strip() for line in cue.splitlines()]
+    are_speakers = len(lines) > 1 and all(line.startswith(("-", "–")) for line in lines)
+    markup = ("<br/>" if are_speakers else " ").join(lines)
+    markup = ENTITY.sub("&amp;", markup) if has_entities else markup.replace("&", "&amp;")
+    return CLASS_TAG.sub(r"<\1 \2", TIME_TAG.sub(r"<time \1/>", markup))
 
 
-def _wrapped(text: str, lines: int) -> str:
-    """A text in as many lines as its source, cut at the space nearest to the middle.
+def _written_cue(cue: str, markup: str, has_entities: bool) -> str:
+    """`_markup_of` undone, in as many lines as the source."""
+    text = re.sub(r"<([a-z]++) (\.[^\s<>]++)", r"<\1\2", re.sub(r"<time (\d[\d:.]*+)/>", r"<\1>", markup))
+    if not has_entities:
+        text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    elif "&amp;" not in cue:
+        text = text.replace("&amp;", "&")
+    newline = "\r\n" if "\r\n" in cue else "\n"
+    return newline.join(text.split("<br/>") if "<br/>" in text else _wrapped(text, len(cue.splitlines())))
+
+
+def _wrapped(text: str, count: int) -> list[str]:
+    """A text in so many lines, each cut at the space that is nearest to its end.
 
     >>> _wrapped("one two three four", 2)
-    'one two\\nthree four'
+    ['one two', 'three four']
     """
-    if "\n" in text or lines < 2 or " " not in text:
-        return text
-    size, rows = len(text) / lines, []
-    while lines > 1 and " " in text:
-        spaces = [match.start() for match in re.finditer(r" (?![^<]{0,200}>)", text)]
-        if not spaces:
-            break
-        cut = min(spaces, key=lambda position: abs(position - size))
-        rows.append(text[:cut])
-        text, lines = text[cut + 1 :], lines - 1
-    return "\n".join([*rows, text])
+    spaces = [match.start() for match in re.finditer(r"<[^<>]*+>| ", text) if match[0] == " "]
+    size, rows, start = len(text) / count, list[str](), 0
+    first = 0  # of the spaces after `start`
+    while len(rows) < count - 1 and first < len(spaces):
+        after = bisect_left(spaces, start + size, first)
+        near = [index for index in (after - 1, after) if first <= index < len(spaces)]
+        chosen = min(near, key=lambda index: abs(spaces[index] - start - size))
+        rows.append(text[start : spaces[chosen]])
+        start, first = spaces[chosen] + 1, chosen + 1
+    return [*rows, text[start:]]
+
+
+READERS: dict[str, Callable[[str], Parsed]] = {
+    ".txt": read_plain,
+    ".html": read_page,
+    ".htm": read_page,
+    ".po": read_po,
+    ".srt": read_srt,
+    ".vtt": read_vtt,
+}

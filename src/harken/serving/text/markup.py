@@ -17,12 +17,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from html import escape, unescape
+from dataclasses import dataclass, field
+from html import unescape
 from typing import Literal, NamedTuple
 
 from harken.serving.text.atoms import Atom, Tags, atoms_of, has_letters
-from harken.serving.text.rendering import TagText
+from harken.serving.text.rendering import TagText, escaped
 
 INLINE = frozenset(
     (
@@ -51,6 +51,7 @@ START = re.compile("<[a-zA-Z]")
 TAG = re.compile(r"""<([a-zA-Z][^\s/>]*+)(?:=\s*+(?:"[^"]*+"|'[^']*+')|[^>])*+>""")
 UNQUOTED_TAG = re.compile(r"<([a-zA-Z][^\s/<>]*+)[^<>]*+>")
 END_TAG = re.compile(r"</([a-zA-Z][^\s/>]*+)[^>]*+>")
+LONG_REFERENCE = re.compile(r"&#(?:[xX][0-9a-fA-F]{20,}|[0-9]{20,});?")  # of no character; Python refuses such numbers
 ATTRIBUTE = re.compile(r"""([^\s=/>"']++)(?:\s*+=\s*+("[^"]*+"|'[^']*+'|[^\s>]*+))?""")
 
 
@@ -154,6 +155,7 @@ class _Parser:
         self._tags: Tags = ()  # their numbers
         self._deep: Counter[str] = Counter()  # open inline tags past `MAX_DEPTH`, which are opaque pieces
         self._copied: list[str] = []  # names of open elements inside of which everything is copied
+        self._copied_counts: Counter[str] = Counter()
         self._raw: list[str] = []
         self._space = False  # whether white space came last
         self._lead = ""  # white space before the first atom of a block
@@ -167,7 +169,7 @@ class _Parser:
         elif token.kind == "end":
             self._end(token)
         elif token.kind == "text":
-            self._text(unescape(token.raw))
+            self._text(unescape(LONG_REFERENCE.sub("\ufffd", token.raw)))
         else:
             self._break(token.raw)
 
@@ -175,9 +177,9 @@ class _Parser:
         """A token inside an element that is copied; its end tag ends that."""
         self._raw.append(token.raw)
         if token.kind == "start" and not self._is_empty(token):
-            self._copied.append(token.name)
-        elif token.kind == "end" and token.name in self._copied:
-            while self._copied.pop() != token.name:
+            self._open_copied(token.name)
+        elif token.kind == "end" and self._copied_counts[token.name]:
+            while self._close_copied() != token.name:
                 pass
             if not self._copied:
                 text, self._raw = "".join(self._raw), []
@@ -185,6 +187,15 @@ class _Parser:
                     self._add_opaque(text)
                 else:
                     self.page.parts.append(text)
+
+    def _open_copied(self, name: str) -> None:
+        self._copied.append(name)
+        self._copied_counts[name] += 1
+
+    def _close_copied(self) -> str:
+        name = self._copied.pop()
+        self._copied_counts[name] -= 1
+        return name
 
     def _is_empty(self, token: Token) -> bool:
         return token.raw.endswith("/>") or self._rules.is_void(token.name)
@@ -199,7 +210,8 @@ class _Parser:
         elif name in rules.copied or _is_refused(raw):
             if not rules.is_inline(name):
                 self._flush()
-            self._copied, self._raw = [name], [raw]
+            self._open_copied(name)
+            self._raw = [raw]
         elif not rules.is_inline(name):
             self._break(raw)
         elif len(self._open) >= MAX_DEPTH:
@@ -235,7 +247,7 @@ class _Parser:
                 self.page.parts.append(text)
             return
         if self._atoms:
-            words[0] = replace(words[0], space=self._space or text[0].isspace())
+            words[0] = words[0]._replace(space=self._space or text[0].isspace())
         else:
             self._lead = text[: len(text) - len(text.lstrip())] or self._lead
         self._atoms += words
@@ -289,22 +301,22 @@ def merge_words(atoms: list[Atom], is_markup: bool = True) -> list[Atom]:
     """
     groups: list[list[Atom]] = []
     for atom in atoms:
-        glued = groups and not atom.space and not atom.opaque
-        if glued and groups[-1][-1].opaque and not has_letters(atom.text):  # punctuation stays with its placeholder
-            held = groups[-1][-1]
-            more = escape(atom.text, quote=False) if is_markup and not held.is_placeholder else atom.text
-            groups[-1][-1] = replace(held, text=held.text + more)
-        elif glued and not groups[-1][-1].opaque:
+        is_glued = groups and not atom.space and not atom.opaque
+        if is_glued and (not groups[-1][0].opaque or not has_letters(atom.text)):
             groups[-1].append(atom)
         else:
             groups.append([atom])
-    words = []
-    for group in groups:
-        longest = max(group, key=lambda atom: sum(map(str.isalpha, atom.text)))
-        tail = group[-1].tags if group[-1] is not longest and not has_letters(group[-1].text) else None
-        text = "".join(atom.text for atom in group)
-        words.append(replace(longest, text=text, space=group[0].space, tail_tags=tail) if len(group) > 1 else longest)
-    return words
+    return [group[0] if len(group) == 1 else _merged(group, is_markup) for group in groups]
+
+
+def _merged(group: list[Atom], is_markup: bool) -> Atom:
+    first, last = group[0], group[-1]
+    text = "".join(atom.text for atom in group[1:])
+    if first.opaque:  # punctuation stays with its placeholder
+        return first._replace(text=first.text + escaped(text, is_markup and not first.is_placeholder))
+    longest = max(group, key=lambda atom: sum(map(str.isalpha, atom.text)))
+    tail = last.tags if last is not longest and not has_letters(last.text) else None
+    return longest._replace(text=first.text + text, space=first.space, tail_tags=tail)
 
 
 def parse_html(text: str, rules: Rules = HTML) -> Page:

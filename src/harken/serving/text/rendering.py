@@ -35,7 +35,12 @@ def is_plain(atoms: Sequence[Atom]) -> bool:
 
 
 def render(
-    atoms: Sequence[Atom], text: str, attention: np.ndarray | None, tags: Sequence[TagText], is_markup: bool = False
+    atoms: Sequence[Atom],
+    text: str,
+    attention: np.ndarray | None,
+    tags: Sequence[TagText],
+    is_markup: bool = False,
+    keeps_order: bool = False,
 ) -> str:
     """The translation of a sentence as it is written.
 
@@ -45,6 +50,7 @@ def render(
         attention: (target words, source words); None: the words are aligned by their order.
         tags: by number.
         is_markup: write & and < of words as entities.
+        keeps_order: opaque pieces stay in their order.
     """
     source = [atom for atom in atoms if not atom.opaque]
     words = text.split()
@@ -52,23 +58,34 @@ def render(
     links = weights.argmax(1) if len(source) else np.zeros(len(words), dtype=int)
     stacks = [source[link].tags if source else () for link in links]
     tails = [source[link].tail_tags if source else None for link in links]
-    lost = {tag for atom in source for tag in atom.tags}.difference(*stacks) if words else ()
-    for number in sorted(lost):
-        covered = [index for index, atom in enumerate(source) if number in atom.tags]
-        target = int(weights[:, covered].sum(1).argmax())
-        stacks[target] = source[covered[0]].tags
+    if words:
+        _restore_lost(stacks, source, weights)
     writer = _Writer(tags)
-    held = _places(atoms, links, len(words))
-    for index, word in enumerate(words):
-        for atom in held.get(index, ()):
+    positions = _positions(atoms, links, len(words), keeps_order)
+    for index in range(len(words) + 1):
+        space = True
+        for atom, following in positions.get(index, ()):
             writer.write(escaped(atom.text, is_markup and atom.is_placeholder), atom.tags, atom.space)
+            space = following is None or following.space
+        if index == len(words):
+            break
+        word = words[index]
         core = word.rstrip(TAIL) if tails[index] is not None else word
-        writer.write(escaped(core or word, is_markup), stacks[index], space=True)
+        writer.write(escaped(core or word, is_markup), stacks[index], space)
         if core and len(core) < len(word):
             writer.write(escaped(word[len(core) :], is_markup), tails[index] or (), space=False)
-    for atom in held.get(len(words), ()):
-        writer.write(escaped(atom.text, is_markup and atom.is_placeholder), atom.tags, atom.space)
     return writer.finish()
+
+
+def _restore_lost(stacks: list[Tags], source: Sequence[Atom], weights: np.ndarray) -> None:
+    """Put every tag whose words no target word is aligned to on the target word with the most attention on them."""
+    covered: dict[int, list[int]] = {}  # the words of every tag
+    for index, atom in enumerate(source):
+        for number in atom.tags:
+            covered.setdefault(number, []).append(index)
+    for number in sorted(covered.keys() - {number for stack in stacks for number in stack}):
+        target = int(weights[:, covered[number]].sum(1).argmax())
+        stacks[target] = source[covered[number][0]].tags
 
 
 def _weights(attention: np.ndarray | None, targets: int, sources: int) -> np.ndarray:
@@ -78,12 +95,15 @@ def _weights(attention: np.ndarray | None, targets: int, sources: int) -> np.nda
     return -np.abs(places)
 
 
-def _places(atoms: Sequence[Atom], links: np.ndarray, count: int) -> dict[int, list[Atom]]:
-    """Before which target word every opaque piece stands; `count`: at the end."""
-    positions: dict[int, list[Atom]] = {}
+def _positions(
+    atoms: Sequence[Atom], links: np.ndarray, count: int, keeps_order: bool
+) -> dict[int, list[tuple[Atom, Atom | None]]]:
+    """Before which target word every opaque piece stands, with the atom that follows it; `count`: at the end."""
+    positions: dict[int, list[tuple[Atom, Atom | None]]] = {}
     before = 0  # source words so far
+    latest = 0  # position of the last piece
     total = sum(not atom.opaque for atom in atoms)
-    for atom in atoms:
+    for atom, following in zip(atoms, [*atoms[1:], None], strict=True):
         if not atom.opaque:
             before += 1
             continue
@@ -99,8 +119,14 @@ def _places(atoms: Sequence[Atom], links: np.ndarray, count: int) -> dict[int, l
             position = int(ahead[-1]) + 1
         else:
             position = round(count * before / max(total, 1))
-        positions.setdefault(position, []).append(atom)
+        latest = max(position, latest) if keeps_order else position
+        positions.setdefault(latest, []).append((atom, following))
     return positions
+
+
+def enclosed(text: str, numbers: Tags, tags: Sequence[TagText]) -> str:
+    """A text inside of tags."""
+    return "".join([*(tags[number][0] for number in numbers), text, *(tags[number][1] for number in numbers[::-1])])
 
 
 def escaped(text: str, is_markup: bool) -> str:
