@@ -227,11 +227,9 @@ def _mode(target: Path) -> int:
 
 
 @contextmanager
-def refusing(target: Path) -> Iterator[None]:
+def refusing(target: Path, remedy: str = "free some space or choose another place") -> Iterator[None]:
     """Turn an error of the file system into one sentence."""
     try:
         yield
     except OSError as problem:
-        raise UserError(
-            f"{target} cannot be written ({problem.strerror}); free some space or choose another place"
-        ) from problem
+        raise UserError(f"{target} cannot be written ({problem.strerror}); {remedy}") from problem

@@ -16,6 +16,7 @@ import pytest
 
 from harken.training.weights import load_tensors
 
+LIMIT = 600.0  # seconds for a run of one or two on a quiet machine
 COMMON = [
     *("train.max_steps=30", "train.max_epochs=none", "train.max_minutes=none", "train.warmup_steps=5"),
     *("train.workers=2", "train.threads=1", "train.device=cpu", "train.precision=float32", "train.batch_tokens=200"),
@@ -49,7 +50,7 @@ def children(process: int) -> list[int]:
 def kill_at_random(harken: Any, home: Path, recipe: str, kills: int, seed: int) -> None:
     """Kill runs of one recipe at random moments until each has ended; all must end with the bits of a whole run."""
     started = time.monotonic()
-    whole = harken.start(*train(recipe, home / "whole")).wait(120)
+    whole = harken.start(*train(recipe, home / "whole")).wait(LIMIT)
     assert whole.code == 0, whole.stderr
     span, draw = time.monotonic() - started, random.Random(seed)
     expected = (home / "whole" / "model.safetensors").read_bytes()
@@ -66,12 +67,12 @@ def kill_at_random(harken: Any, home: Path, recipe: str, kills: int, seed: int) 
                 os.kill(run.pid, signal.SIGKILL)
             else:
                 os.kill(draw.choice(children(run.pid) or [run.pid]), signal.SIGKILL)
-        ended = run.wait(120)
+        ended = run.wait(LIMIT)
         assert ended.code in (0, 1, -signal.SIGKILL), ended.stderr
         assert "Traceback" not in ended.stderr
         if how == "worker" and ended.code == 1:
             assert "continue with --resume" in ended.stderr
-        resumed = harken.start(*train(recipe, out, "--resume")).wait(120)
+        resumed = harken.start(*train(recipe, out, "--resume")).wait(LIMIT)
         assert resumed.code == 0, (how, resumed.stderr)
         assert (out / "model.safetensors").read_bytes() == expected, how
         found = load_tensors(out / "checkpoint.safetensors")[0]
@@ -89,11 +90,12 @@ def test_killed_at_random_moments(harken: Any, tmp_path: Path, recipe: str) -> N
 def test_a_signal_saves_and_exits_with_its_code(harken: Any, tmp_path: Path, number: int) -> None:
     out = tmp_path / "out"
     run = harken.start(*train("phrasebook-tag", out, "--set", "train.max_steps=100000"))
-    until = time.monotonic() + 60
+    until = time.monotonic() + LIMIT
     while not (out / "metrics.jsonl").exists() and time.monotonic() < until:
         time.sleep(0.01)
+    assert (out / "metrics.jsonl").exists()
     os.kill(run.pid, number)
-    ended = run.wait(60)
+    ended = run.wait(LIMIT)
     assert ended.code == 128 + number, ended.stderr
     assert "--resume" in ended.stderr and "Traceback" not in ended.stderr
     assert load_tensors(out / "checkpoint.safetensors")
@@ -102,14 +104,15 @@ def test_a_signal_saves_and_exits_with_its_code(harken: Any, tmp_path: Path, num
 def test_two_processes_in_one_folder(harken: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = harken.start(*train("phrasebook-tag", out, "--set", "train.max_steps=100000"))
-    until = time.monotonic() + 60
+    until = time.monotonic() + LIMIT
     while not (out / "checkpoint.safetensors").exists() and time.monotonic() < until:
         time.sleep(0.01)
+    assert (out / "checkpoint.safetensors").exists()
     second = harken(*train("phrasebook-tag", out, "--resume"))
     assert second.check((2,)) is None
     assert f"in use by process {first.pid} on" in second.stderr
     os.kill(first.pid, signal.SIGTERM)
-    assert first.wait(60).code == 143
+    assert first.wait(LIMIT).code == 143
 
 
 @pytest.fixture
@@ -126,18 +129,18 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_keeps_the_last_good_model(harken: Any, small_disk: Path) -> None:
     out = small_disk / "out"
-    done = harken.start(*train("phrasebook-tag", out)).wait(60)
+    done = harken.start(*train("phrasebook-tag", out)).wait(LIMIT)
     assert done.code == 0, done.stderr
     model = (out / "model.safetensors").read_bytes()
     (small_disk / "filler").write_bytes(b"")
     with suppress(OSError), open(small_disk / "filler", "wb", buffering=0) as filler:
         while True:
             filler.write(b"\0" * 1024)
-    ended = harken.start(*train("phrasebook-tag", out, "--set", "train.max_steps=60", "--resume")).wait(60)
+    ended = harken.start(*train("phrasebook-tag", out, "--set", "train.max_steps=60", "--resume")).wait(LIMIT)
     assert ended.check((2,)) is None, ended.stderr
     assert "No space left" in ended.stderr and "--resume" in ended.stderr
     assert (out / "model.safetensors").read_bytes() == model
     assert not list(out.glob(".*.tmp"))
     (small_disk / "filler").unlink()
-    ended = harken.start(*train("phrasebook-tag", out, "--set", "train.max_steps=60", "--resume")).wait(60)
+    ended = harken.start(*train("phrasebook-tag", out, "--set", "train.max_steps=60", "--resume")).wait(LIMIT)
     assert ended.code == 0, ended.stderr

@@ -107,7 +107,7 @@ def test_a_checkpoint_in_the_background_is_that_of_the_call(tmp_path: Path, monk
     go, written = threading.Event(), []
 
     def slow(*arguments: Any) -> None:
-        assert go.wait(10)
+        assert go.wait(300)
         written.append(arguments[2].step)
         save_checkpoint(*arguments)
 
@@ -164,7 +164,7 @@ def test_the_next_checkpoint_is_written_after_one_that_failed(tmp_path: Path, mo
 
 def test_a_checkpoint_that_is_being_written_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go = threading.Event()
-    monkeypatch.setattr("harken.training.checkpoints.save_checkpoint", lambda *_: go.wait(10))
+    monkeypatch.setattr("harken.training.checkpoints.save_checkpoint", lambda *_: go.wait(300))
     writer = CheckpointWriter(in_background=True)
     writer.write(tmp_path, {}, Progress(), {})
     writer.check()

@@ -18,11 +18,11 @@ from harken.training.folder import RunLock
 
 def work():
     print(os.getpid(), flush=True)  # here, when what runs after a fork is over
-    time.sleep(60)
+    time.sleep(600)
 
 with RunLock(Path(sys.argv[1])):
     multiprocessing.get_context("fork").Process(target=work).start()
-    time.sleep(60)
+    time.sleep(600)
 """
 
 

@@ -2,7 +2,8 @@
 
 import os
 import threading
-import time
+from concurrent.futures import wait
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,35 +21,45 @@ class Batch(NamedTuple):
 
 
 class SlowTask:
-    """Collating takes a while; it notes in which thread it was done."""
+    """Collating and drawing take 0.4 seconds of the thread that does them; the clock is that of the main thread."""
 
-    def __init__(self, seconds: float = 0.05) -> None:
-        self.seconds, self.threads = seconds, list[str]()
+    def __init__(self) -> None:
+        self.clock, self.threads = 0.0, list[str]()
+
+    def work(self) -> None:
+        self.threads.append(threading.current_thread().name)
+        if threading.current_thread() is threading.main_thread():
+            self.clock += 0.4
 
     def epoch(self, number: int) -> list[np.ndarray]:
-        self.threads.append(threading.current_thread().name)
-        time.sleep(self.seconds)
+        self.work()
         return [np.array([number])]
 
     def share(self, indices: np.ndarray, parts: int) -> list[np.ndarray]:
         return [indices[::-1][part::parts] for part in range(parts)]
 
     def collate(self, indices: np.ndarray) -> Batch:
-        self.threads.append(threading.current_thread().name)
-        time.sleep(self.seconds)
+        self.work()
         return Batch(torch.from_numpy(indices * 10))
 
 
-def test_an_expected_batch_is_collated_in_the_thread_and_not_waited_for() -> None:
-    task = SlowTask(0.4)
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> SlowTask:
+    task = SlowTask()
+    monkeypatch.setattr(prefetch, "time", SimpleNamespace(perf_counter=lambda: task.clock))
+    return task
+
+
+def test_an_expected_batch_is_collated_in_the_thread_and_not_waited_for(slow: SlowTask) -> None:
+    task = slow
     ahead = Prefetcher(task, threaded=True)
     ahead.expect([np.arange(4)])
-    time.sleep(0.8)  # the step before
+    wait(ahead.pending.values())  # during the step before
     assert ahead.take(np.array([3, 2, 1, 0])).values.tolist() == [30, 20, 10, 0]
-    assert task.threads[0].startswith("prefetch") and ahead.waited < 0.3
+    assert task.threads[0].startswith("prefetch") and ahead.waited == 0
     assert ahead.take(np.arange(2)).values.tolist() == [0, 10]  # not announced: collated now, and counted
-    assert task.threads[1] == "MainThread" and ahead.waited >= 0.05
-    assert 0.4 < ahead.share_of(0.1) <= 1 and ahead.share_of(0.1) == 0
+    assert task.threads[1] == "MainThread" and ahead.waited == 0.4
+    assert ahead.share_of(0.8) == 0.5 and ahead.share_of(0.8) == 0
     ahead.close()
 
 
@@ -110,12 +121,12 @@ def test_a_batch_that_does_not_fit_shared_memory_comes_through_the_pipe(monkeypa
     ahead.close()
 
 
-def test_the_next_epoch_is_drawn_ahead() -> None:
-    task = SlowTask(0.4)
+def test_the_next_epoch_is_drawn_ahead(slow: SlowTask) -> None:
+    task = slow
     ahead = Prefetcher(task, threaded=True)
-    assert ahead.epoch(0)[0].tolist() == [0] and ahead.share_of(0.1) >= 0.5
-    time.sleep(0.8)  # the first epoch
-    assert ahead.epoch(1)[0].tolist() == [1] and ahead.waited < 0.3
+    assert ahead.epoch(0)[0].tolist() == [0] and ahead.share_of(0.8) == 0.5
+    wait(ahead.drawn.values())  # during the first epoch
+    assert ahead.epoch(1)[0].tolist() == [1] and ahead.waited == 0
     assert task.threads[0] == "MainThread" and task.threads[1].startswith("epoch")
     assert ahead.epoch(5)[0].tolist() == [5]  # as when a run is resumed
     ahead.close()

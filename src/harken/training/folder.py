@@ -118,7 +118,7 @@ class RunLock:
         if is_follower():
             return
         self.created = not self.folder.exists()
-        with refusing(self.folder):
+        with refusing(self.folder, "free some space and continue with resume=True, or choose another place"):
             self.folder.mkdir(parents=True, exist_ok=True)
             try:
                 self.lock.acquire()

@@ -298,7 +298,7 @@ def test_a_rank_that_ends_ends_all_with_its_reason(run: Callable, table: Any, ho
 
     job, started = run(Failing(dropout=0.0)), time.monotonic()
     found = job(2, before)
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 240
     own, other = found[rank], found[1 - rank]
     reasons = {
         "user": ("UserError", f"rank {rank}: row 17 is bad"),

@@ -148,7 +148,7 @@ def test_a_killed_worker_is_an_error_and_no_wait(table: Any, when: str) -> None:
                 workers.validate()
             else:
                 workers.backward(1, BATCHES, 12)
-        assert time.monotonic() - started < 30
+        assert time.monotonic() - started < 240  # without the check it would wait for ever
     finally:
         workers.close()
 
