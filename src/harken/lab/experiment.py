@@ -40,6 +40,11 @@ def silent(done: float, say: str) -> None:
     """A `Progress` that reports nothing."""
 
 
+def grade(whole: bool, part: bool) -> bool | None:
+    """Whether a claim holds: True where the whole of it does, None where a part of it does, else False."""
+    return True if whole else None if part else False
+
+
 @dataclass
 class Findings:
     """The results of an experiment."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,15 +91,9 @@ def read_column(path: str | Path, layout: Layout) -> Iterator[str]:
     Raises:
         UserError: the file cannot be read, or a line has no such column.
     """
-    key = layout.source_column
-    if layout.format == "jsonl":
-        name = "source" if key is None else str(key)
-        for number, line in enumerate(read_lines(path, layout.max_line_bytes), start=1):
-            where = f"{path}, line {number}"
-            yield _text(as_object(line, where, name), name, where, "source_column") if line.strip() else ""
-        return
-    one_column = Layout("tsv", key, key if key is not None else 0, layout.header, layout.max_line_bytes)
-    for source, _ in read_tsv(path, one_column):
+    read, default = (read_jsonl, "source") if layout.format == "jsonl" else (read_tsv, 0)
+    key = default if layout.source_column is None else layout.source_column
+    for source, _ in read(path, replace(layout, source_column=key, target_column=key)):
         yield source
 
 

@@ -160,7 +160,7 @@ def source_inputs(path: Path, data: Any, form: str = "auto", column: int | str |
     form = _chosen(form, (LINES, "tsv", "jsonl")) or _source_format(path, data, column)
     if form == LINES:
         return Inputs(read_lines(path, data.max_line_bytes), None)
-    same = form == (None if data.corpus or data.dir else format_of(_first(data.source), data.target, data.format))
+    same = form == _pair_format(data)
     chosen = column if column is not None else data.source_column if same else None
     header = (same and data.header) or isinstance(chosen, str)
     layout = Layout(form, chosen, None, header, data.max_line_bytes)
@@ -187,7 +187,7 @@ def evaluated_pairs(
         raise UserError(f"{len(files)} files are given; a translator is scored on one with both sides, or on two")
     source, target = files[0], files[1] if len(files) == 2 else None
     chosen = _chosen(form, ("text", "tsv", "jsonl")) or format_of(source, target)
-    trained = None if data.corpus or data.dir else format_of(_first(data.source), data.target, data.format)
+    trained = _pair_format(data)
     left, right = (
         place(given) if given is not None else own if chosen == trained else None
         for given, own in ((source_column, data.source_column), (target_column, data.target_column))
@@ -209,12 +209,17 @@ def place(column: str | None) -> int | str | None:
     return int(column) if column is not None and column.isdecimal() else column
 
 
+def _pair_format(data: Any) -> str | None:
+    """The format of the training files; None where they are generated, or aligned files of a folder."""
+    return None if data.corpus or data.dir else format_of(_first(data.source), data.target, data.format)
+
+
 def _source_format(path: Path, data: Any, column: int | str | None) -> str:
     if is_jsonl(path):
         return "jsonl"
     if ending(path) in (".tsv", ".tab") or column is not None:
         return "tsv"
-    if data.corpus or data.dir or format_of(_first(data.source), data.target, data.format) != "tsv":
+    if _pair_format(data) != "tsv":
         return LINES
     sample = head(path)  # a model of pairs.txt is given another file of pairs, or plain text
     return "tsv" if sample and all("\t" in line for line in sample) else LINES

@@ -24,10 +24,14 @@ import numpy as np
 from harken.data.tokenizers.character import CharacterTokenizer
 from harken.data.tokenizers.plain import PlainCharacterTokenizer, PlainWordTokenizer
 from harken.data.tokenizers.subword import SubwordTokenizer
-from harken.data.tokenizers.vocabulary import read_vocabulary
+from harken.data.tokenizers.vocabulary import VocabularyTokenizer, read_vocabulary
 from harken.data.tokenizers.word import WordTokenizer
 from harken.errors import UserError
 
+VOCABULARIES: dict[str, type[VocabularyTokenizer]] = {
+    tokenizer.kind: tokenizer
+    for tokenizer in (WordTokenizer, CharacterTokenizer, PlainWordTokenizer, PlainCharacterTokenizer)
+}
 JOINT, SOURCE, TARGET = "tokenizer", "source", "target"  # file names in a model folder
 
 
@@ -74,14 +78,8 @@ def train_tokenizer(
     Raises:
         UserError: the kind is unknown, or `size` is too small for the text.
     """
-    if kind == "word":
-        return WordTokenizer.train(texts, size, min_count)
-    if kind == "character":
-        return CharacterTokenizer.train(texts, size, min_count)
-    if kind == PlainWordTokenizer.kind:
-        return PlainWordTokenizer.train(texts, size, min_count)
-    if kind == PlainCharacterTokenizer.kind:
-        return PlainCharacterTokenizer.train(texts, size, min_count)
+    if kind in VOCABULARIES:
+        return VOCABULARIES[kind].train(texts, size, min_count)
     if kind not in ("bpe", "unigram"):
         raise UserError(f'tokenizer.kind is "{kind}": use bpe, unigram, word or character.')
     every = texts if isinstance(texts, Sequence) else list(texts)
@@ -138,10 +136,9 @@ def load_tokenizer(folder: str | Path, name: str) -> Tokenizer:
             f"{folder} holds neither {subword.name} nor {vocabulary.name}: check that it is a model folder."
         )
     kind, tokens = read_vocabulary(vocabulary)
-    for tokenizer in (WordTokenizer, CharacterTokenizer, PlainWordTokenizer, PlainCharacterTokenizer):
-        if tokenizer.kind == kind:
-            return tokenizer(tokens)
-    raise UserError(f'{vocabulary} is of kind "{kind}", which this version cannot read: use word or character.')
+    if kind not in VOCABULARIES:
+        raise UserError(f'{vocabulary} is of kind "{kind}", which this version cannot read: use word or character.')
+    return VOCABULARIES[kind](tokens)
 
 
 def save_tokenizers(folder: str | Path, source: Tokenizer, target: Tokenizer) -> list[Path]:

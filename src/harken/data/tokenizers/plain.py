@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from typing import ClassVar, Self
 
-from harken.data.tokenizers.flat import CharacterTable, Flat, WordTable
+from harken.data.tokenizers.flat import CharacterTable, Flat
 from harken.data.tokenizers.tokens import SPECIALS, UNK
 from harken.data.tokenizers.vocabulary import VocabularyTokenizer, most_frequent
 
@@ -27,7 +28,6 @@ class PlainWordTokenizer(VocabularyTokenizer):
     """Text as whitespace words."""
 
     kind: ClassVar[str] = "plain word"
-    _table: WordTable | None = None  # of `encode_flat`
 
     @classmethod
     def from_counts(cls, counts: Counter[str], size: int, min_count: int = 1) -> Self:
@@ -35,17 +35,10 @@ class PlainWordTokenizer(VocabularyTokenizer):
         tokens = most_frequent(counts, size + 1, min_count)
         return cls([token for token in tokens if token not in SPECIALS][: size - len(SPECIALS)])
 
-    @staticmethod
-    def split(text: str) -> list[str]:
+    @classmethod
+    def split(cls, text: str) -> list[str]:
         """The words between white space."""
         return text.split()
-
-    def encode_flat(self, texts: Sequence[str]) -> Flat:
-        """The ids of many texts in one array, and the length of each."""
-        if self._table is None:
-            known = self._ids
-            self._table = WordTable(lambda word: [known.get(word, UNK)])
-        return self._table.encode(texts)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Words with a space between them; an unknown one is <unk>."""
@@ -60,18 +53,25 @@ class PlainCharacterTokenizer(VocabularyTokenizer):
     """Text as characters, all of them."""
 
     kind: ClassVar[str] = "plain character"
-    _table: CharacterTable | None = None  # of `encode_flat`
 
     @staticmethod
-    def split(text: str) -> list[str]:
+    def clean(text: str) -> str:
+        """The text whose characters are the tokens: all of it."""
+        return text
+
+    @classmethod
+    def split(cls, text: str) -> list[str]:
         """Every character."""
-        return list(text)
+        return list(cls.clean(text))
+
+    @cached_property
+    def table(self) -> CharacterTable:
+        """Ids by code point."""
+        return CharacterTable(self._ids)
 
     def encode_flat(self, texts: Sequence[str]) -> Flat:
         """The ids of many texts in one array, and the length of each."""
-        if self._table is None:
-            self._table = CharacterTable(self._ids)
-        return self._table.encode(texts)
+        return self.table.encode(list(map(self.clean, texts)))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The characters; unknown ones show as ⁇."""

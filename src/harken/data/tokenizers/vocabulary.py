@@ -9,10 +9,12 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Self
 
+from harken.data.tokenizers.flat import CharacterTable, Flat, WordTable
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, SPECIALS, UNK
 from harken.errors import UserError
 from harken.files import atomic_write
@@ -57,9 +59,9 @@ class VocabularyTokenizer(ABC):
         """The vocabulary of counted tokens."""
         return cls(most_frequent(counts, size, min_count))
 
-    @staticmethod
+    @classmethod
     @abstractmethod
-    def split(text: str) -> list[str]:
+    def split(cls, text: str) -> list[str]:
         """The tokens of a text."""
 
     @abstractmethod
@@ -78,6 +80,15 @@ class VocabularyTokenizer(ABC):
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts."""
         return [self.encode(text) for text in texts]
+
+    @cached_property
+    def table(self) -> WordTable | CharacterTable:
+        """The ids of whitespace words that were met, for `encode_flat`."""
+        return WordTable(self.encode)
+
+    def encode_flat(self, texts: Sequence[str]) -> Flat:
+        """The ids of many texts in one array, and the length of each."""
+        return self.table.encode(texts)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The token behind every id."""

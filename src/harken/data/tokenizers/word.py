@@ -19,7 +19,6 @@ from functools import lru_cache
 from itertools import chain
 from typing import ClassVar
 
-from harken.data.tokenizers.flat import Flat, WordTable
 from harken.data.tokenizers.tokens import UNK
 from harken.data.tokenizers.vocabulary import VocabularyTokenizer
 
@@ -30,19 +29,11 @@ class WordTokenizer(VocabularyTokenizer):
     """Text as words and punctuation."""
 
     kind: ClassVar[str] = "word"
-    _table: WordTable | None = None  # of `encode_flat`
 
-    @staticmethod
-    def split(text: str) -> list[str]:
+    @classmethod
+    def split(cls, text: str) -> list[str]:
         """The words and punctuation marks of a text."""
         return [token for word in text.split() for token in split_word(word)]
-
-    def encode_flat(self, texts: Sequence[str]) -> Flat:
-        """The ids of many texts in one array, and the length of each."""
-        if self._table is None:
-            known = self._ids
-            self._table = WordTable(lambda word: [known.get(token, UNK) for token in split_word(word)])
-        return self._table.encode(texts)
 
     @classmethod
     def count(cls, texts: Iterable[str]) -> Counter[str]:

@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from harken.errors import UserError
+from harken.inspection.measures.tracing import hooks
 from harken.nn.attention.multihead import CrossAttention, SelfAttention
 
 KINDS = ("cross", "encoder", "decoder")  # attention to the source, and self-attention of either side
@@ -35,19 +36,14 @@ def without_heads(model: nn.Module, heads: Sequence[Head]) -> Iterator[None]:
         UserError: there is no such head.
     """
     layers = attention_layers(model)
-    hooks = []
-    try:
-        for kind in KINDS:
-            for layer in {head.layer for head in heads if head.kind == kind}:
-                chosen = [head.head for head in heads if (head.kind, head.layer) == (kind, layer)]
-                if not (0 <= layer < len(layers[kind])) or max(chosen) >= layers[kind][layer].heads:
-                    raise UserError(f"there is no {kind} attention head {max(chosen) + 1} in layer {layer + 1}")
-                module = layers[kind][layer]
-                hooks.append(module.output.register_forward_pre_hook(_zeroing(chosen, module.heads)))
+    with hooks() as handles:
+        for kind, layer in {(head.kind, head.layer) for head in heads}:
+            chosen = [head.head for head in heads if (head.kind, head.layer) == (kind, layer)]
+            if not (0 <= layer < len(layers[kind])) or max(chosen) >= layers[kind][layer].heads:
+                raise UserError(f"there is no {kind} attention head {max(chosen) + 1} in layer {layer + 1}")
+            module = layers[kind][layer]
+            handles.append(module.output.register_forward_pre_hook(_zeroing(chosen, module.heads)))
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def attention_layers(model: nn.Module) -> dict[str, list[Any]]:

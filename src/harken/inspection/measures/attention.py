@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from harken.errors import UserError
 from harken.inspection.measures.running import unwrap
-from harken.inspection.measures.tracing import NamedLayers, still
+from harken.inspection.measures.tracing import NamedLayers, hooks, still
 from harken.nn.attention.functional import Attention
 from harken.nn.attention.multihead import CrossAttention, SelfAttention
 from harken.nn.attention.torch_multihead import MultiheadAttention
@@ -116,20 +116,16 @@ def attention_maps(model: Any, batch: Any, **options: Any) -> AttentionMaps:
 def capturing(model: nn.Module) -> Iterator[list[tuple[str, Tensor]]]:
     """A list that fills with (name, weights (B, N, T, S)) of every attention layer until the block ends."""
     captured: list[tuple[str, Tensor]] = []
-    handles = []
-    for name, module in model.named_modules():
-        path = name or type(module).__name__
-        if isinstance(module, nn.MultiheadAttention | MultiheadAttention):
-            handles += _watch_multihead(path, module, captured)
-        elif isinstance(module, SelfAttention | CrossAttention):
-            handles.append(module.register_forward_hook(_again_with_weights(path, captured), with_kwargs=True))
-        elif isinstance(module, Attention):
-            handles.append(module.register_forward_hook(_single_query(path, captured)))
-    try:
+    with hooks() as handles:
+        for name, module in model.named_modules():
+            path = name or type(module).__name__
+            if isinstance(module, nn.MultiheadAttention | MultiheadAttention):
+                handles += _watch_multihead(path, module, captured)
+            elif isinstance(module, SelfAttention | CrossAttention):
+                handles.append(module.register_forward_hook(_again_with_weights(path, captured), with_kwargs=True))
+            elif isinstance(module, Attention):
+                handles.append(module.register_forward_hook(_single_query(path, captured)))
         yield captured
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _watch_multihead(name: str, module: nn.Module, captured: list[tuple[str, Tensor]]) -> list[Any]:

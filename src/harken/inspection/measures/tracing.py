@@ -86,6 +86,17 @@ class LayerRecord:
         return " ".join(parts)
 
 
+@contextmanager
+def hooks() -> Iterator[list[Any]]:
+    """A list of the handles of hooks, which are removed when the block ends."""
+    handles: list[Any] = []
+    try:
+        yield handles
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
 def is_traceable(module: nn.Module) -> bool:
     """Whether a module can hand back what its cells did."""
     return isinstance(module, Stack) or getattr(module, "traceable", False) is True
@@ -95,15 +106,11 @@ def is_traceable(module: nn.Module) -> bool:
 def tracing(model: nn.Module) -> Iterator[list[LayerRecord]]:
     """A list that fills with what the recurrent layers of `model` do until the block ends."""
     records: list[LayerRecord] = []
-    handles = []
-    for name, module in model.named_modules():
-        if is_traceable(module):
-            handles += _watch(name, module, records)
-    try:
+    with hooks() as handles:
+        for name, module in model.named_modules():
+            if is_traceable(module):
+                handles += _watch(name, module, records)
         yield records
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _watch(name: str, module: nn.Module, records: list[LayerRecord]) -> list[Any]:

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from harken.inspection.measures.tracing import is_traceable
+from harken.inspection.measures.tracing import hooks, is_traceable
 from harken.nn.recurrent.cell import Cell
 from harken.nn.transformer.block import DecoderBlock, EncoderBlock
 
@@ -96,7 +96,6 @@ class Watching:
 def watching(model: nn.Module) -> Iterator[Watching]:
     """Keep what cells and blocks of `model` return until the block ends."""
     watched = Watching()
-    handles = []
 
     def keep(name: str) -> Any:
         def after(module: nn.Module, inputs: Any, result: Any) -> None:
@@ -104,13 +103,9 @@ def watching(model: nn.Module) -> Iterator[Watching]:
 
         return after
 
-    for name, module in _candidates(model).items():
-        handles.append(module.register_forward_hook(keep(name)))
-    try:
+    with hooks() as handles:
+        handles += [module.register_forward_hook(keep(name)) for name, module in _candidates(model).items()]
         yield watched
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def time_first(module: nn.Module) -> bool:

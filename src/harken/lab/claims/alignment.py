@@ -26,7 +26,7 @@ from typing import Any
 from harken.data.text.pairs import Alignment, Link, Pair
 from harken.errors import UserError
 from harken.inspection.figure import Bars, Figure, Group
-from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings
+from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings, grade
 from harken.metrics.alignment import alignment_score
 
 RIGHT = 0.25  # the most that the error of attention may be
@@ -72,9 +72,7 @@ def judge(errors: dict[str, float], crossed: dict[str, float]) -> tuple[bool | N
     )
     aligned = errors["attention"] <= min(RIGHT, HALF * blind)
     crosses = crossed["attention"] >= CROSSED
-    if aligned and crosses:
-        return True, verdict
-    return (None if errors["attention"] < blind else False), verdict
+    return grade(aligned and crosses, errors["attention"] < blind), verdict
 
 
 def run(settings: Settings, progress: Progress) -> Findings:

@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.inspection.figure import Bars, Figure, Group, Lines, Mark, Panel, Series
-from harken.lab.experiment import Experiment, Findings, Progress, Settings
+from harken.lab.experiment import Experiment, Findings, Progress, Settings, grade
 from harken.lab.helpers import learn, mean, parameters
 from harken.lab.pool import sweep
 from harken.nn import EncoderBlock, FeedForward, SelfAttention
@@ -161,11 +161,9 @@ def judge(left: dict[str, float], right: dict[str, dict[str, float]]) -> tuple[b
         f"{left['and residual']:.2f} with residuals), {left['whole block']:.2f} by whole blocks; the sign "
         f"of x1 x2: with feed-forward at least {min(right['with'].values()):.1%} right, without: {shares}"
     )
-    if collapses and able and needed:
-        return True, verdict
-    if any(share > LEARNED for share in right["without"].values()):
+    if not (collapses and able and needed) and any(share > LEARNED for share in right["without"].values()):
         verdict += " (the weights are not a linear function of the tokens, and act as a gate)"
-    return (None if collapses else False), verdict
+    return grade(collapses and able and needed, collapses), verdict
 
 
 def run(settings: Settings, progress: Progress) -> Findings:

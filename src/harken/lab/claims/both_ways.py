@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.inspection.figure import Figure, Lines, Mark, Series
-from harken.lab.experiment import Experiment, Findings, Progress, Settings
+from harken.lab.experiment import Experiment, Findings, Progress, Settings, grade
 from harken.lab.helpers import learn, mean, parameters
 from harken.lab.pool import sweep
 from harken.nn import LSTM
@@ -121,9 +121,7 @@ def judge(right: dict[str, list[list[float]]]) -> tuple[bool | None, str]:
         f"{ahead['one way']:.1%} (the least gain of any distance and seed is {100 * least:.0f} points); where it "
         f"lies behind, both ways are {abs(100 * behind):.1f} points {'better' if behind >= 0 else 'worse'}"
     )
-    if least >= AHEAD and behind >= -BEHIND:
-        return True, verdict
-    return (None if least >= AHEAD else False), verdict
+    return grade(least >= AHEAD and behind >= -BEHIND, least >= AHEAD), verdict
 
 
 def run(settings: Settings, progress: Progress) -> Findings:

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harken.inspection.figure import Figure, Lines, Mark, Series
-from harken.lab.experiment import Experiment, Findings, Progress, Settings
+from harken.lab.experiment import Experiment, Findings, Progress, Settings, grade
 from harken.lab.helpers import mean, parameters
 from harken.lab.pool import sweep
 
@@ -160,9 +160,7 @@ def judge(bleu: dict[str, dict[int, float]]) -> tuple[bool | None, str]:
     untrained = [NAMES[kind] for kind in bleu if bleu[kind][short] < TRAINED]
     if untrained:
         return None, f"{verdict}; {' and '.join(untrained)} is under-trained (below {TRAINED:.0f} at {short} words)"
-    if falls and less[LONGEST]:
-        return (True if less[far] else None), verdict
-    return False, verdict
+    return grade(falls and less[LONGEST] and less[far], falls and less[LONGEST]), verdict
 
 
 def run(settings: Settings, progress: Progress) -> Findings:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from harken.inspection.figure import Bars, Figure, Group, Lines, Mark, Series
-from harken.lab.experiment import Experiment, Findings, Progress, Settings
+from harken.lab.experiment import Experiment, Findings, Progress, Settings, grade
 from harken.lab.helpers import echo, mean, updates
 from harken.lab.pool import sweep
 from harken.nn import RNN
@@ -75,9 +75,7 @@ def judge(first: dict[float, float], failed: dict[float, tuple[float, float]]) -
         f"where the first gradient is {EXPLODES:g} or longer (s from {min(exploding):g} up), {without:.0%} of the runs "
         f"fail without clipping and {clipped:.0%} with it"
     )
-    if without >= FAILS and clipped <= STABLE:
-        return True, verdict
-    return (None if clipped < without else False), verdict
+    return grade(without >= FAILS and clipped <= STABLE, clipped < without), verdict
 
 
 def run(settings: Settings, progress: Progress) -> Findings:

@@ -23,7 +23,7 @@ import numpy as np
 from harken.data.synthetic.two_senses import Made, sentences
 from harken.inspection.figure import Bars, Figure, Group, Mark
 from harken.lab.claims.distances import area
-from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings
+from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings, grade
 
 TOLD = 0.8  # the area that both upper layers and their mean must reach, in every seed
 NOTHING = 1e-3  # the lowest layer must lie within this of one half
@@ -46,9 +46,7 @@ def judge(trained: dict[str, list[float]], untrained: dict[str, list[float]]) ->
     )
     blind = all(abs(value - 0.5) <= NOTHING for value in trained["0"])
     apart = all(min(trained[layer]) >= TOLD for layer in LAYERS[1:])
-    if blind and apart and mean - before >= GAIN:
-        return True, verdict
-    return (None if blind and mean > 0.5 + GAIN else False), verdict
+    return grade(blind and apart and mean - before >= GAIN, blind and mean > 0.5 + GAIN), verdict
 
 
 def areas_of(examples: list[Made], vectors: np.ndarray) -> dict[str, float]:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from harken.inspection.figure import Figure, Lines, Mark, Series
-from harken.lab.experiment import Experiment, Findings, Progress, Settings
+from harken.lab.experiment import Experiment, Findings, Progress, Settings, grade
 from harken.lab.helpers import echo, mean, parameters, updates
 from harken.lab.pool import sweep
 from harken.nn import LSTM, RNN
@@ -81,9 +81,7 @@ def judge(by_cell: dict[str, dict[str, dict[int, float]]]) -> tuple[bool | None,
         ends = ", ".join(f"{kind} {losses[shallow]:.2g} to {losses[deep]:.2g}" for kind, losses in by_kind.items())
         summaries.append(f"{cell} from {shallow} to {deep} layers: {ends}")
     verdict = f"loss at the end ({'; '.join(summaries)})"
-    if all(hurts and helps for hurts, helps in agrees):
-        return True, verdict
-    return (None if any(hurts and helps for hurts, helps in agrees) else False), verdict
+    return grade(all(map(all, agrees)), any(map(all, agrees))), verdict
 
 
 def run(settings: Settings, progress: Progress) -> Findings:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from harken.inspection.figure import Bars, Figure, Group, Mark
-from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings
+from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings, grade
 
 LEARNT = 0.8  # the chance that learned vectors must reach, in every seed
 APART = 0.05  # untrained vectors must lie within this of one half, on average over the kinds
@@ -65,9 +65,9 @@ def judge(areas: dict[str, list[float]]) -> tuple[bool | None, str]:
     )
     equally_far = all(value == 0.5 for value in flat)
     blind = abs(float(np.mean(untrained)) - 0.5) <= APART
-    if min(learnt) >= LEARNT and equally_far and blind:
-        return True, verdict
-    return (None if float(np.mean(learnt)) > 0.5 + APART and equally_far else False), verdict
+    return grade(
+        min(learnt) >= LEARNT and equally_far and blind, float(np.mean(learnt)) > 0.5 + APART and equally_far
+    ), verdict
 
 
 def pairs_of(kinds: dict[str, list[str]], vectors: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -32,7 +32,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 
 from harken.data.synthetic.phrasebook import generate
 from harken.inspection.figure import Figure, Lines, Mark, Panel, Series
-from harken.lab.experiment import Experiment, Findings, Progress, Settings
+from harken.lab.experiment import Experiment, Findings, Progress, Settings, grade
 from harken.lab.helpers import adding, echo, mean, parameters, updates
 from harken.lab.pool import sweep
 from harken.nn import GRU, LSTM
@@ -168,9 +168,10 @@ def judge(
         f"with {sizes[gru] / sizes[lstm]:.0%} of the parameters a GRU does about as well on {len(as_well)} of "
         f"{len(ends)} tasks and needs fewer updates on {len(faster)} ({paces})"
     )
-    if fewer and len(as_well) == len(faster) == len(ends):
-        return True, verdict
-    return (None if fewer and (len(as_well) == len(ends) or len(faster) == len(ends)) else False), verdict
+    return grade(
+        fewer and len(as_well) == len(faster) == len(ends),
+        fewer and (len(as_well) == len(ends) or len(faster) == len(ends)),
+    ), verdict
 
 
 def run(settings: Settings, progress: Progress) -> Findings:

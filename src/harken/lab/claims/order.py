@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.inspection.figure import Bars, Figure, Group, Lines, Mark, Panel, Series
-from harken.lab.experiment import Experiment, Findings, Progress, Settings
+from harken.lab.experiment import Experiment, Findings, Progress, Settings, grade
 from harken.lab.helpers import learn, mean
 from harken.lab.pool import sweep
 from harken.nn import EncoderBlock
@@ -137,7 +137,7 @@ def judge(
         f"{right['learned, longer table'][far]:.0%}"
     )
     parts = (ignores, falls, ends)
-    return (True if all(parts) else None if any(parts) else False), verdict
+    return grade(all(parts), any(parts)), verdict
 
 
 def run(settings: Settings, progress: Progress) -> Findings:

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from harken.inspection.figure import Figure, Lines, Series
-from harken.lab.experiment import Experiment, Findings, Progress, Settings
+from harken.lab.experiment import Experiment, Findings, Progress, Settings, grade
 from harken.lab.helpers import exponent, seconds
 from harken.lab.pool import one_thread
 from harken.nn import LSTM, RNN, LSTMCell, RNNCell, SelfAttention
@@ -141,9 +141,7 @@ def judge(chains: dict[str, dict[int, int]], apart: dict[str, dict[int, int]]) -
         f"{say('self-attention')}; convolutions of 3 words need {apart['convolution'][longest]} layers, dilated ones "
         f"{apart['dilated convolution'][longest]}"
     )
-    if recurrent and flat:
-        return True, verdict
-    return (None if recurrent or flat else False), verdict
+    return grade(recurrent and flat, recurrent or flat), verdict
 
 
 def run(settings: Settings, progress: Progress) -> Findings:

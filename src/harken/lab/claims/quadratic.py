@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from harken.inspection.figure import Figure, Lines, Series
-from harken.lab.experiment import Experiment, Findings, Progress, Settings
+from harken.lab.experiment import Experiment, Findings, Progress, Settings, grade
 from harken.lab.helpers import crossing, exponent, seconds
 from harken.lab.pool import one_thread
 from harken.nn import LSTM, RNN, SelfAttention
@@ -116,7 +116,7 @@ def judge(exponents: dict[str, float], crossings: dict[str, float | None]) -> tu
         f"n^{exponents['memory, attention, fast']:.2f} where not; more expensive than an LSTM of equal width "
         f"({WIDTH}) from {where('operations, LSTM')} in operations and {where('time, LSTM')} in time"
     )
-    return (True if counted and timed else None if counted else False), verdict
+    return grade(counted and timed, counted), verdict
 
 
 def run(settings: Settings, progress: Progress) -> Findings:

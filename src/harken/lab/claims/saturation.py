@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.inspection.figure import Figure, Lines, Mark, Series
-from harken.lab.experiment import Experiment, Findings, Progress, Settings
+from harken.lab.experiment import Experiment, Findings, Progress, Settings, grade
 from harken.lab.helpers import learn, mean
 from harken.lab.pool import sweep
 from harken.nn import CrossAttention, DotScore, ScaledDotScore, masked_softmax
@@ -136,9 +136,7 @@ def judge(
     for width in ahead:
         shares = " and ".join(f"{head[kind][width]['right']:.0%}" for kind in SCORES)
         verdict += f"; at width {width} the undivided head is ahead, with {shares} right"
-    if saturates and max(changes) < STEADY:
-        return (True if sharper > SHARPER else None), verdict
-    return (None if saturates else False), verdict
+    return grade(saturates and max(changes) < STEADY and sharper > SHARPER, saturates), verdict
 
 
 def run(settings: Settings, progress: Progress) -> Findings:
