@@ -1,11 +1,15 @@
 """DeepL's dialect: texts, tags, glossaries, usage and errors."""
 
+import asyncio
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harken.serving.app import create_app
+from harken.serving.glossaries import TermIndex
 from harken.serving.keys import new_key
 from harken.serving.settings import ServerSettings
 
@@ -107,6 +111,101 @@ def test_languages(capital_client: Any) -> None:
     assert capital_client.get("/v2/languages").json() == [{"language": "EN", "name": "English"}]
     found = capital_client.get("/v2/languages", params={"type": "target"}).json()
     assert found == [{"language": "FR", "name": "French", "supports_formality": False}]
+
+
+def test_languages_and_usage_can_be_asked_for_by_post(capital_client: Any) -> None:
+    paths = capital_client.get("/openapi.json").json()["paths"]
+    assert set(paths["/v2/languages"]) == set(paths["/v2/usage"]) == {"get", "post"}
+    for given in ({}, {"json": {"type": "source"}}, {"data": {"type": "source"}}):
+        assert capital_client.post("/v2/languages", **given).json() == [{"language": "EN", "name": "English"}]
+    assert capital_client.post("/v2/languages", json={"type": "all"}).status_code == 400
+    assert capital_client.post("/v2/usage").json()["character_count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [({"text": ["a"] * 513}, "513 texts are too many"), ({"text": "a" * 50_001}, "50,001 characters are too many")],
+)
+def test_too_much_is_413(capital_client: Any, body: dict[str, Any], message: str) -> None:
+    answer = capital_client.post("/v2/translate", json={"target_lang": "FR", "source_lang": "EN", **body})
+    assert answer.status_code == 413 and message in answer.json()["message"]
+
+
+@pytest.mark.parametrize("value", ["0", 0, False, "false"])
+def test_splitting_is_switched_off_by_any_zero(capital_client: Any, capitals: Any, value: Any) -> None:
+    translations(capital_client, text=["One. Two."], target_lang="FR", source_lang="EN", split_sentences=value)
+    assert [item["text"] for item in capitals.works[0].items] == ["One. Two."]
+
+
+def test_many_terms_and_sentences_take_linear_time() -> None:
+    """Ten thousand terms and ten thousand sentences: 10**8 comparisons would take a minute."""
+    index = TermIndex([(f"term {number}", f"terme {number}") for number in range(10_000)])
+    started = time.process_time()
+    matched = [index.terms_in(f"a Term {number}.") for number in range(10_000)]
+    assert time.process_time() - started < 5
+    assert matched[7] == [["term 7", "terme 7"]]
+
+
+def upload(client: Any, data: bytes | str, name: str = "a.txt", **given: str) -> tuple[str, dict[str, str]]:
+    body = {"source_lang": "EN", "target_lang": "FR", **given}
+    answer = client.post("/v2/document", files={"file": (name, data)}, data=body)
+    assert answer.status_code == 200, answer.text
+    return f"/v2/document/{answer.json()['document_id']}", {"document_key": answer.json()["document_key"]}
+
+
+def test_the_status_of_a_document_has_its_progress(
+    capital_client: Any, capitals: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every window of sentences waits until the test lets it go on."""
+    monkeypatch.setattr("harken.serving.dialects.deepl_documents.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("harken.serving.dialects.uploads.FIRST_WINDOW", 8)
+    run, released = capitals.submit, threading.Semaphore(0)
+
+    async def submit(work: Any, seconds: float | None = None) -> list[Any]:
+        while work.operation == "translate" and not released.acquire(blocking=False):
+            await asyncio.sleep(0.01)
+        return await run(work, seconds)
+
+    capitals.submit = submit
+    path, key = upload(capital_client, "\n".join(f"cat number {chr(97 + number)}" for number in range(20)))
+    jobs = capital_client.app.state.serving.documents
+
+    def status(done: int) -> dict[str, Any]:
+        for _ in range(600):
+            answer: dict[str, Any] = capital_client.post(path, json=key).json()
+            if all(job.upload.done >= done for job in jobs.values()):
+                return answer
+            time.sleep(0.01)
+        raise AssertionError("no progress")
+
+    assert status(0)["status"] in ("queued", "translating")
+    assert capital_client.post(f"{path}/result", json=key).status_code == 503
+    released.release()
+    answer = status(2)
+    assert answer["status"] == "translating" and answer["seconds_remaining"] >= 1
+    released.release(100)
+    assert status(20)["status"] in ("translating", "done")
+    for _ in range(600):
+        if (answer := capital_client.post(path, json=key).json())["status"] == "done":
+            break
+    assert answer == {"document_id": path.rpartition("/")[2], "status": "done", "billed_characters": 20 * 12}
+    assert capital_client.post(f"{path}/result", json=key).content.startswith(b"CAT NUMBER A\nCAT")
+
+
+def test_a_document_that_cannot_be_read_says_why_and_is_not_charged(capital_client: Any) -> None:
+    path, key = upload(capital_client, b"no archive", "a.docx")
+    answer = capital_client.post(path, json=key).json()
+    assert answer["status"] == "error" and "is no .docx file" in answer["message"]
+    assert capital_client.post("/v2/usage").json()["character_count"] == 0
+
+
+def test_documents_are_forgotten_after_an_hour(capital_client: Any, tmp_path: Path) -> None:
+    path, key = upload(capital_client, "a cat")
+    assert capital_client.post(path, json=key).json()["status"] == "done"
+    (job,) = capital_client.app.state.serving.documents.values()
+    job.created -= 3601
+    other, _ = upload(capital_client, "a dog")
+    assert capital_client.post(path, json=key).status_code == 404 and other != path and not job.path.exists()
 
 
 def test_keys_rates_and_quotas(tiny_model: Any, tmp_path: Path) -> None:

@@ -1,11 +1,26 @@
 """LibreTranslate's dialect: every way to send parameters, its answers and its errors."""
 
+import io
+import os
+import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harken.serving.app import create_app
 from harken.serving.detection import Detector
+from harken.serving.settings import ServerSettings
+
+TestClient = pytest.importorskip("fastapi.testclient").TestClient
+
+
+def word_file(body: str, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as file:
+        file.writestr("word/document.xml", f"<w:a xmlns:w='urn:x'>{body}</w:a>")
+    return out.getvalue()
 
 
 def post(client: Any, path: str, **body: Any) -> Any:
@@ -74,12 +89,28 @@ def test_languages_and_settings(capital_client: Any) -> None:
         ({"q": 7.5, "source": "en", "target": "fr"}, "neither a string nor a list"),
         ({"q": ["a", 1], "source": "en", "target": "fr"}, "neither a string nor a list"),
         ({"q": "a", "source": "en", "target": "fr", "alternatives": "many"}, "not a number"),
+        ({"q": "a" * 50_001, "source": "en", "target": "fr"}, "too many"),
+        ({"q": ["a"] * 513, "source": "en", "target": "fr"}, "too many"),
         ({"q": "a", "source": ["en"], "target": "fr"}, "source is not a string"),
+        ({"q": "a", "source": True, "target": "fr"}, "source is not a string"),
     ],
 )
 def test_bad_requests_are_400_with_one_sentence(capital_client: Any, body: dict[str, Any], said: str) -> None:
     answer = capital_client.post("/translate", json=body)
     assert answer.status_code == 400 and said in answer.json()["error"]
+
+
+@pytest.mark.parametrize("q", [False, 7, ["a"], {"a": "b"}])
+def test_only_a_string_has_a_language(capital_client: Any, q: Any) -> None:
+    answer = capital_client.post("/detect", json={"q": q})
+    assert answer.status_code == 400 and "q is not a string" in answer.json()["error"]
+
+
+def test_a_field_of_a_form_may_be_as_long_as_a_text(capital_client: Any) -> None:
+    """A longer one is refused by the number of its characters, and not as a form that cannot be read."""
+    files = {"q": (None, "a" * 2_000_000), "source": (None, "en"), "target": (None, "fr")}
+    answer = capital_client.post("/translate", files=files)
+    assert answer.status_code == 400 and "2,000,000 characters are too many" in answer.json()["error"]
 
 
 def test_broken_json_is_400(capital_client: Any) -> None:
@@ -120,6 +151,92 @@ def test_a_file_is_translated_and_downloaded(capital_client: Any) -> None:
         "/translate_file", files={"file": ("a.exe", b"x")}, data={"source": "en", "target": "fr"}
     )
     assert answer.status_code == 400 and "format not supported" in answer.json()["error"]
+
+
+def test_the_server_itself_parses_no_file(capital_client: Any, capitals: Any) -> None:
+    """A worker that can read anything: whatever is in the file, the server asks it."""
+    operations = []
+
+    async def submit(work: Any, seconds: float | None = None) -> list[Any]:
+        operations.append(work.operation)
+        if work.operation == "read_document":
+            return [{"segments": [("the cat", False)]}]
+        if work.operation == "write_document":
+            (item,) = work.items
+            return [{"data": item["data"] + item["translations"][0].hypotheses[0][0].encode()}]
+        return [capitals.translated(item["text"], work.options, item) for item in work.items]
+
+    capitals.submit = submit
+    for suffix in (".docx", ".po", ".srt", ".html", ".txt"):
+        answer = capital_client.post(
+            "/translate_file", files={"file": (f"a{suffix}", b"\xff<:")}, data={"source": "auto", "target": "fr"}
+        )
+        assert answer.status_code == 200, answer.text
+        assert capital_client.get(answer.json()["translatedFileUrl"]).content == b"\xff<:THE CAT"
+    assert operations == ["read_document", "translate", "write_document"] * 5
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "status", "message"),
+    [
+        ("a.docx", b"PK", 400, "is no .docx file"),
+        ("a.txt", b"\xe9", 400, "not UTF-8 text"),
+        ("a.html", b"<![CDATA[ secret words", 200, ""),
+        ("a.docx", word_file("<w:x>" * 300 + "</w:x>" * 300), 413, "nested more than 200"),
+        ("a.docx", word_file("<w:p></w:p>" * 400_000), 413, "unpacks to too much"),
+        ("a.docx", word_file("<w:p></w:p>" * 400_000, zipfile.ZIP_STORED), 200, ""),
+        ("a.txt", b"", 200, ""),
+    ],
+)
+def test_files_are_translated_or_refused_by_a_sentence(
+    capital_client: Any, name: str, data: bytes, status: int, message: str
+) -> None:
+    given = {"source": "en", "target": "fr"}
+    answer = capital_client.post("/translate_file", files={"file": (name, data)}, data=given)
+    assert answer.status_code == status and message in answer.json().get("error", ""), answer.text
+    assert "secret" not in answer.text
+
+
+def test_a_translated_file_is_removed_after_an_hour(capital_client: Any, tmp_path: Path) -> None:
+    given = {"source": "en", "target": "fr"}
+    url = capital_client.post("/translate_file", files={"file": ("a.txt", b"a")}, data=given).json()[
+        "translatedFileUrl"
+    ]
+    (path,) = (tmp_path / "state" / "files").iterdir()
+    os.utime(path, (time.time() - 3590, time.time() - 3590))
+    assert capital_client.get(url).status_code == 200
+    os.utime(path, (time.time() - 3601, time.time() - 3601))
+    assert capital_client.get(url).json() == {"error": "Invalid filename"} and not path.exists()
+
+
+def test_results_of_an_earlier_server_are_removed_in_time(tiny_model: Any, capitals: Any, tmp_path: Path) -> None:
+    for name in ("files", "documents"):
+        (tmp_path / name).mkdir()
+        for age in (60, 7200):
+            path = tmp_path / name / f"{age}.txt"
+            path.write_bytes(b"a")
+            os.utime(path, (time.time() - age, time.time() - age))
+    app = create_app([tiny_model("phrasebook-transformer")], ServerSettings(state=tmp_path))
+    app.state.serving.engine = capitals
+    with TestClient(app):
+        left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("*/*.txt"))
+    assert left == ["documents/60.txt", "files/60.txt"]
+
+
+def test_no_more_is_stored_than_a_limit(capital_client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harken.serving.dialects.uploads.MAX_STORED", 5)
+
+    def send() -> int:
+        given = {"source": "en", "target": "fr"}
+        return int(capital_client.post("/translate_file", files={"file": ("a.txt", b"cat")}, data=given).status_code)
+
+    assert [send(), send()] == [200, 429]
+
+
+def test_the_schema_has_the_statuses_of_downloads(capital_client: Any) -> None:
+    paths = capital_client.get("/openapi.json").json()["paths"]
+    assert set(paths["/download_file/{name}"]["get"]["responses"]) >= {"200", "400"}
+    assert capital_client.get("/download_file/0").status_code == 400
 
 
 def test_only_served_languages_are_detected() -> None:

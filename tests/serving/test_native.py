@@ -239,7 +239,12 @@ def test_predict_serves_any_job(client: Any, folders: dict[str, Path]) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "status", "said"),
     [
-        ("translate", {"text": "a", "beem": 3}, 422, "beem"),
+        ("translate", {"text": "a", "beem": 3}, 422, "beem: there is no such field; did you mean beam?"),
+        ("translate", {"texts": ["a"]}, 422, "texts: there is no such field; did you mean text?"),
+        ("classify", {"texts": ["a"]}, 422, "texts: there is no such field; did you mean text?"),
+        ("predict", {"model": "opinions-classify", "sentence": "a"}, 422, "sentence: there is no such field; /docs"),
+        ("predict", {"model": ["opinions-classify"], "text": "a"}, 400, "model is not a string"),
+        ("classify", {"text": ["a"] * 9}, 413, "send at most 8"),
         ("translate", {"text": "a", "beam": 1000}, 422, "beam"),
         ("translate", {"text": "a", "model": "none"}, 400, "there is no model called 'none'"),
         ("translate", {"text": "a", "model": "opinions-classify"}, 400, "is of the task 'classify'"),

@@ -140,7 +140,7 @@ class Callers:
     """Who sends a request, by the keys of a server, and whether that client is within its rate."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        self.keys, self._rates, self._limit = Keys(settings.api_keys), Rates(), settings.rate_limit
+        self.keys, self._rates, self._settings = Keys(settings.api_keys), Rates(), settings
 
     def identify(self, request: Request, key: str | None = None) -> Client:
         """The client, by a key that a parameter gives or the header: `Authorization: Bearer KEY`, or `DeepL-Auth-Key`.
@@ -155,7 +155,7 @@ class Callers:
         client = self.keys.client(key, address)
         if client is None:
             raise WrongKey if key else MissingKey
-        limit = client.per_minute or self._limit
+        limit = client.per_minute or self._settings.rate_limit
         if limit is not None and (wait := self._rates.wait(client.name, limit)):
             raise ApiError(429, f"Slowdown: more than {limit} requests a minute", wait)
         return client

@@ -61,11 +61,9 @@ class Body(BaseModel):
         """Refuse a field that there is not, with those of a similar name."""
         for name in values.keys() - cls.model_fields.keys() if isinstance(values, dict) else ():
             near = get_close_matches(name, cls.model_fields, n=1) if len(name) < 50 else []
-            fields = near or [field for field, about in cls.model_fields.items() if about.is_required()]
-            hint = f"; did you mean {fields[0]}?" if fields else ""
-            raise PydanticCustomError(
-                "unknown_field", "{name}: there is no such field{hint}", {"name": name[:50], "hint": hint}
-            )
+            hint = f"did you mean {near[0]}?" if near else "/docs lists those of this request"
+            context = {"name": name[:50], "hint": hint}
+            raise PydanticCustomError("unknown_field", "{name}: there is no such field; {hint}", context)
         return values
 
 
