@@ -158,7 +158,7 @@ def test_the_status_of_a_document_has_its_progress(
 ) -> None:
     """Every window of sentences waits until the test lets it go on."""
     monkeypatch.setattr("harken.serving.dialects.deepl_documents.POLL_SECONDS", 0.05)
-    monkeypatch.setattr("harken.serving.dialects.uploads.FIRST_WINDOW", 8)
+    monkeypatch.setattr("harken.serving.translating.FIRST_WINDOW", 8)
     run, released = capitals.submit, threading.Semaphore(0)
 
     async def submit(work: Any, seconds: float | None = None) -> list[Any]:
