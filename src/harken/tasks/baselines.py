@@ -94,12 +94,16 @@ class BaselineArtifact(Artifact[Baseline]):
 BASELINE = BaselineArtifact()
 
 
-def cached_baseline(
-    rows: Rows[Any], settings: Any, parts: Mapping[str, Any], compute: Callable[[], Baseline]
+def learn_baseline(
+    folder: Path, resuming: bool, rows: Rows[Any], settings: Any, parts: Mapping[str, Any], fit: Callable[[], Baseline]
 ) -> Baseline:
-    """The baseline fitted on rows and scored on these parts; of rows on disk computed once."""
-    key = [] if rows.is_in_memory else [settings, {name: digest(part) for name, part in parts.items()}]
-    return Baseline(**rows.cached(["baseline", *key], lambda: asdict(compute())))
+    """The baseline of a run, fitted on rows and scored on these parts; of rows on disk that is done once."""
+
+    def learn() -> Baseline:
+        key = ["baseline", settings, {name: digest(part) for name, part in parts.items()}]
+        return Baseline(**rows.cached(key, lambda: asdict(fit())))
+
+    return BASELINE.learn_or_load(folder, resuming, learn)
 
 
 def compare(

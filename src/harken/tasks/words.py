@@ -26,7 +26,6 @@ from torch import Tensor
 
 from harken.data.io.token_rows import TokenRows
 from harken.data.rows import (
-    MOST_COUNTED,
     NUMBER,
     Columns,
     Distinct,
@@ -174,9 +173,7 @@ class WordCounts(NamedTuple):
             for part in sentences.map(lambda columns: cls.of(columns[0], columns[1], lowercase), "counting words"):
                 for own, more in zip(total, part, strict=True):
                     own.update(more)
-                if len(total.words) > MOST_COUNTED and not sentences.is_in_memory:
-                    words = Counter({word: times for word, times in total.words.items() if times > 1})
-                    total = total._replace(words=words)
+                total = total._replace(words=sentences.without_rare(total.words))
             words = Counter({word: times for word, times in total.words.items() if times >= min_count})
             return total._replace(words=words)
 

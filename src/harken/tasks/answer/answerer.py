@@ -23,7 +23,7 @@ from harken.tasks.answer.answers import ANSWERS, FILE, Answer, Answers
 from harken.tasks.answer.recipe import AnswerRecipe
 from harken.tasks.answer.task import AnswerIds, texts_of_scores
 from harken.tasks.artifacts import TokenizerArtifact, damaged
-from harken.tasks.label_batch import LabelBatch
+from harken.tasks.inspected import InspectedBatch, label_batch
 from harken.tasks.predictor import Predictor, Progress
 from harken.tasks.sequence_task import length_batches
 from harken.training.task import to_device
@@ -79,7 +79,7 @@ class Answerer(Predictor[AnswerRecipe, Network]):
 
         return self.map(length_batches(ids.lengths, BATCH), lambda indices: list(run(indices)), progress)
 
-    def batch(self, questions: Sequence[Question]) -> LabelBatch:
+    def batch(self, questions: Sequence[Question]) -> InspectedBatch:
         """Questions as the network reads them, for `harken.inspection`; without an answer that which it gives itself.
 
         Raises:
@@ -90,12 +90,12 @@ class Answerer(Predictor[AnswerRecipe, Network]):
         inputs = to_device(self._read(questions).batch(np.arange(len(questions))), self.device)
         labels = AnswerIds(questions, self.answers, self.tokenizer).gather(np.arange(len(questions))).to(self.device)
         if labels.ndim == 2:  # a set: as shares of its members
-            return LabelBatch(inputs, labels / labels.sum(1, keepdim=True).clamp(min=1))
+            return label_batch(inputs, labels / labels.sum(1, keepdim=True).clamp(min=1))
         with torch.no_grad():
             own = self.model(*inputs).scores.argmax(-1)
-        return LabelBatch(inputs, torch.where(labels < 0, own, labels))
+        return label_batch(inputs, torch.where(labels < 0, own, labels))
 
-    def reading(self, story: str) -> tuple[LabelBatch, dict[str, list[str]], str]:
+    def reading(self, story: str) -> tuple[InspectedBatch, dict[str, list[str]], str]:
         """For `harken inspect --gates`: the fact it looks at most and the question, as the reader reads each."""
         asked = example_of(story)
         answer = self.answer(asked.facts, asked.question)

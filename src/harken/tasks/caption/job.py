@@ -25,11 +25,10 @@ from harken.tasks.caption.captioner import TOKENIZER, Caption, Captioner
 from harken.tasks.caption.interface import INTERFACE
 from harken.tasks.caption.recipe import CaptionRecipe
 from harken.tasks.caption.task import CaptionTask
-from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.job import FileReading, Job, Prepared, Summary
 from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.scores import Metric, Scores
-from harken.tasks.splits import find_split
 
 if TYPE_CHECKING:
     from harken.tasks.caption.captioner import Caption, Captioner
@@ -43,6 +42,7 @@ class CaptionJob(Job):
     predictor = Captioner
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZER,)
     interface = INTERFACE
+    scored_files = "a table"
 
     def load_data(self, recipe: CaptionRecipe) -> CaptionCorpus:
         return read_caption_corpus(recipe.data)
@@ -60,7 +60,6 @@ class CaptionJob(Job):
         return files
 
     def prepare_data(self, recipe: CaptionRecipe, corpus: CaptionCorpus, folder: Path, resuming: bool) -> Prepared:
-        folder.mkdir(parents=True, exist_ok=True)
         texts = [text for example in corpus.train for text in example.captions]
         words = recipe.tokenizer
         tokenizer = TOKENIZER.learn_or_load(
@@ -92,8 +91,39 @@ class CaptionJob(Job):
         task = CaptionTask(recipe, corpus, model, tokenizer)
         return summary.prepared(task, measure(model, CAPTION).flops, corpus)
 
-    def evaluate(self, model: Captioner, split: str | None, files: list[Path], progress: Progress) -> Scores:
-        return evaluate(model, examples_of(model.recipe, split, files), progress)
+    def splits(self, data: CaptionCorpus) -> dict[str, Sequence[Captioned]]:
+        return {"train": data.train, "valid": data.valid, **data.tests}
+
+    def read_files(
+        self, model: Captioner, files: Sequence[Path], reading: FileReading
+    ) -> tuple[list[Captioned], list[str]]:
+        data = model.recipe.data
+        layout = None, data.image_size, data.image_column, data.caption_column
+        return [caption for file in files for caption in read_captions(file, *layout)], []
+
+    def score(self, model: Captioner, examples: Sequence[Captioned], progress: Progress) -> Scores:
+        """Caption every picture and score the captions; the worst are on the page `errors`."""
+        captions = model.caption([example.image for example in examples], progress=progress)
+        texts, references = [caption.text for caption in captions], [example.references for example in examples]
+        bleu = multi_reference_bleu(texts, references)
+        metrics = [Metric.of("BLEU", bleu_interval(texts, references), bleu.signature, digits=2)]
+        details: dict[str, object] = {"bleu_signature": bleu.signature}
+        looks = looks_of(captions, examples)
+        if any(example.regions for example in examples):
+            right = [float(text in known) for text, known in zip(texts, references, strict=True)]
+            metrics.append(Metric.of("exact match", bootstrap(right), "share of captions equal to a reference"))
+        nouns = [look for some in looks for look in some]
+        if nouns:
+            chance = sum(look.chance for look in nouns) / len(nouns)
+            share = bootstrap([sum(look.argmax for look in some) for some in looks], [len(some) for some in looks])
+            note = f"share of {len(nouns):,} nouns whose most attended region has its centre in the named thing's box; "
+            metrics.append(Metric.of("attended region", share, f"{note}a region at random: {chance:.3f}"))
+            details["nouns"] = len(nouns)
+            details["centre_of_mass"] = sum(look.centre for look in nouns) / len(nouns)
+            details["phrase_right"] = sum(look.phrase for look in nouns) / len(nouns)
+            details["chance"] = chance
+        pictures = {"errors": errors_page(captions, examples, looks)} if captions[0].attention is not None else {}
+        return Scores(len(examples), "pictures", metrics, dict(pictures), details)
 
     def predict(self, model: Captioner, examples: Sequence[Path], options: Any, progress: Progress) -> list[Caption]:
         given = {name: value for name, value in asdict(options).items() if value is not None}
@@ -104,9 +134,6 @@ class CaptionJob(Job):
 
     def attention_figure(self, model: Captioner, example: str) -> Picture:
         return model.caption(example).picture
-
-    def examples(self, model: Captioner, split: str) -> list[Any]:
-        return list(examples_of(model.recipe, split, []))
 
     def validation(self, best: dict[str, Any]) -> str:
         full = corpus_bleu(["one"], ["one"]).signature
@@ -121,51 +148,6 @@ JOB = CaptionJob()
 
 
 WORST = 30  # captions on the page of errors
-
-
-def examples_of(recipe: CaptionRecipe, split: str | None, files: Sequence[Path]) -> Sequence[Captioned]:
-    """The pictures to score: of tables, or a split of the model's own corpus.
-
-    Raises:
-        UserError: no such split, or what cannot be read.
-    """
-    data = recipe.data
-    if files:
-        columns = data.image_column, data.caption_column
-        return [caption for file in files for caption in read_captions(file, None, data.image_size, *columns)]
-    corpus = read_caption_corpus(data)
-    known = {"train": corpus.train, "valid": corpus.valid, **corpus.tests}
-    return find_split(corpus.name, known, split, remedy="a table")
-
-
-def evaluate(model: Captioner, examples: Sequence[Captioned], progress: Progress) -> Scores:
-    """Caption every picture and score the captions; the worst are on the page `errors`."""
-    captions = model.caption([example.image for example in examples], progress=progress)
-    texts, references = [caption.text for caption in captions], [example.references for example in examples]
-    bleu = multi_reference_bleu(texts, references)
-    metrics = [Metric.of("BLEU", bleu_interval(texts, references), bleu.signature, digits=2)]
-    details: dict[str, object] = {"bleu_signature": bleu.signature}
-    looks = looks_of(captions, examples)
-    if any(example.regions for example in examples):
-        right = [float(text in known) for text, known in zip(texts, references, strict=True)]
-        metrics.append(Metric.of("exact match", bootstrap(right), "share of captions equal to a reference"))
-    nouns = [look for some in looks for look in some]
-    if nouns:
-        chance = sum(look.chance for look in nouns) / len(nouns)
-        metrics.append(
-            Metric.of(
-                "attended region",
-                bootstrap([sum(look.argmax for look in some) for some in looks], [len(some) for some in looks]),
-                f"share of {len(nouns):,} nouns whose most attended region has its centre in the named thing's box; "
-                f"a region at random: {chance:.3f}",
-            )
-        )
-        details["nouns"] = len(nouns)
-        details["centre_of_mass"] = sum(look.centre for look in nouns) / len(nouns)
-        details["phrase_right"] = sum(look.phrase for look in nouns) / len(nouns)
-        details["chance"] = chance
-    pictures = {"errors": errors_page(captions, examples, looks)} if captions[0].attention is not None else {}
-    return Scores(len(examples), "pictures", metrics, dict(pictures), details)
 
 
 def looks_of(captions: Sequence[Caption], examples: Sequence[Captioned]) -> list[list[Look]]:

@@ -22,7 +22,7 @@ from harken.tasks.classify.interface import ClassifyOptions
 from harken.tasks.classify.labels import LABELS
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.context import Context
-from harken.tasks.label_batch import LabelBatch
+from harken.tasks.inspected import InspectedBatch, label_batch
 from harken.tasks.labelled.predictor import LabelledPredictor, open_reader
 from harken.tasks.labelled.reading import build_reader
 from harken.tasks.predictor import Progress
@@ -105,7 +105,7 @@ class Classifier(LabelledPredictor[ClassifyRecipe, ClassifierModel]):
         )
         return np.array(probabilities, dtype=np.float64).reshape(len(probabilities), len(self.classes))
 
-    def batch(self, examples: Sequence[Any]) -> LabelBatch:
+    def batch(self, examples: Sequence[Any]) -> InspectedBatch:
         pairs = [one if isinstance(one, tuple) else (one, None) for one in examples]
         inputs = self.padded([example for example, _ in pairs])
         with torch.no_grad():
@@ -113,7 +113,7 @@ class Classifier(LabelledPredictor[ClassifyRecipe, ClassifierModel]):
         for row, (_, label) in enumerate(pairs):
             if label in self.classes:
                 wanted[row] = self.classes.index(label)
-        return LabelBatch(inputs, wanted, direct=self.recipe.classifier.pooling != "last")
+        return label_batch(inputs, wanted, direct=self.recipe.classifier.pooling != "last")
 
     def answer_of(self, example: Any) -> str:
         return self.predict([example])[0]

@@ -88,7 +88,7 @@ class ClassifyJob(LabelledJob):
         return {"classes": model.classes}
 
     def examples(self, model: Classifier, split: str) -> list[Any]:
-        labelled = self.read(model.recipe, split)
+        labelled = self.held_out(model, split)
         return list(zip(labelled.values, labelled.labels, strict=True))
 
     def validation(self, best: dict[str, Any]) -> str:

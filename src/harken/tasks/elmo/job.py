@@ -6,37 +6,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harken.data.io.in_memory import text_column
-from harken.data.text.lines import Lines, read_files, read_line_splits, split_lines
+from harken.data.text.lines import Lines
 from harken.errors import UserError
 from harken.models.sizing import SENTENCE, measure
 from harken.tasks.elmo.elmo import Elmo, WordVectors, build_elmo
 from harken.tasks.elmo.interface import INTERFACE, VectorsOptions
 from harken.tasks.elmo.recipe import ElmoRecipe
 from harken.tasks.elmo.task import ElmoRows, ElmoTask, sentences_of, vocabulary_of, word_counts
-from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.job import Prepared, Summary
+from harken.tasks.lines_job import LinesJob
 from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
-from harken.tasks.scores import Scores
-from harken.tasks.splits import find_split
 from harken.tasks.words import VOCABULARY, Vocabulary
 
 
-class ElmoJob(Job):
-    """See `harken.tasks.job`."""
+class ElmoJob(LinesJob):
+    """See `harken.tasks.lines_job`."""
 
     predictor = Elmo
     interface = INTERFACE
     artifacts = (VOCABULARY,)
 
-    def load_data(self, recipe: ElmoRecipe) -> Lines:
-        return read_line_splits(recipe.data)
-
-    def load_table(self, recipe: ElmoRecipe, table: dict[str, list[Any]]) -> Lines:
-        return split_lines(recipe.data, text_column(table))
-
     def prepare_data(self, recipe: ElmoRecipe, text: Lines, folder: Path, resuming: bool) -> Prepared:
-        folder.mkdir(parents=True, exist_ok=True)
         valid, lines = sentences_of(text.valid, recipe.data), text.train
         counts = word_counts(lines, recipe.data)
 
@@ -70,19 +61,11 @@ class ElmoJob(Job):
         )
         return summary.prepared(task, measure(model, SENTENCE, terms=2 * (SENTENCE - 1)).flops, text)
 
-    def evaluate(self, model: Elmo, split: str | None, files: list[Path], progress: Progress) -> Scores:
-        lines = read_files(model.recipe.data, files) if files else self.examples(model, split)
-        return model.evaluate(lines, progress=progress)
-
     def predict(
         self, model: Elmo, examples: Sequence[str], options: VectorsOptions, progress: Progress
     ) -> list[WordVectors]:
         vectors = model.vectors_of_all(examples, progress)
         return [WordVectors(model.words(text), layers) for text, layers in zip(examples, vectors, strict=True)]
-
-    def examples(self, model: Elmo, split: str | None) -> list[str]:
-        text = self.load_data(model.recipe)
-        return find_split(text.name, text.held_out, split)
 
     def validation(self, best: dict[str, Any]) -> str:
         return (

@@ -94,13 +94,13 @@ def require_kind(values: Sequence[Any], recipe: LabelledRecipe) -> None:
     Raises:
         UserError: the first that is something else.
     """
-    if not rows_of(values).is_in_memory:  # on disk there are texts alone
-        return
-    for number, value in enumerate(values, start=1):
-        if recipe.data.kind == "signal" and isinstance(value, str):
-            raise UserError(f"example {number} is a text, but the model reads signals; give arrays (time, channels)")
-        if recipe.data.kind == "text" and not isinstance(value, str):
-            raise UserError(f"example {number} is a {type(value).__name__}, but the model reads texts; give strings")
+    is_text = recipe.data.kind == "text"
+    index = rows_of(values).find(lambda value: isinstance(value, str) != is_text)
+    if index is not None and is_text:
+        kind = type([*values][index]).__name__
+        raise UserError(f"example {index + 1} is a {kind}, but the model reads texts; give strings")
+    if index is not None:
+        raise UserError(f"example {index + 1} is a text, but the model reads signals; give arrays (time, channels)")
 
 
 def by_word(example: Any, weights: Tensor, data: ExamplesConfig, tokenizer: Tokenizer | None) -> np.ndarray:

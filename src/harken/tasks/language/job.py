@@ -17,7 +17,7 @@ from harken.errors import UserError
 from harken.inspection.pictures.picture import Picture
 from harken.models.build import build_language
 from harken.models.sizing import measure
-from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.job import FileReading, Job, Prepared, Summary
 from harken.tasks.language.interface import INTERFACE, GenerateOptions
 from harken.tasks.language.language_model import TOKENIZER, LanguageModel
 from harken.tasks.language.recipe import LanguageRecipe
@@ -29,7 +29,6 @@ from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.results import Result, Show
 from harken.tasks.scores import Scores
-from harken.tasks.splits import find_split
 
 PLAIN = {"word": "plain word", "character": "plain character"}
 LEAST_TOKENS = 3
@@ -62,7 +61,6 @@ class LanguageJob(Job):
         return inputs
 
     def prepare_data(self, recipe: LanguageRecipe, corpus: TextCorpus, folder: Path, resuming: bool) -> Prepared:
-        folder.mkdir(parents=True, exist_ok=True)
         settings = recipe.tokenizer
         kind, seed = PLAIN.get(settings.kind, settings.kind), recipe.train.seed
         tokenizer = TOKENIZER.learn_or_load(
@@ -94,17 +92,23 @@ class LanguageJob(Job):
         )
         return summary.prepared(task, measure(model, recipe.data.chunk).flops, corpus)
 
-    def evaluate(self, model: LanguageModel, split: str | None, files: list[Path], progress: Progress) -> Scores:
-        if not files:
-            corpus = self.load_data(model.recipe)
-            return evaluate(model, lines_of(corpus, split), corpus.train, progress)
+    def splits(self, data: TextCorpus) -> dict[str, Sequence[str]]:
+        parts = {"train": data.train, "valid": data.valid, "test": data.test}
+        return {name: lines for name, lines in parts.items() if lines}
+
+    def read_files(
+        self, model: LanguageModel, files: Sequence[Path], reading: FileReading
+    ) -> tuple[list[str], list[str]]:
         lines = [line for file in files for line in read_lines(file, LONGEST_LINE)]
         if not any(line.strip() for line in lines):
             raise UserError(f"{files[0]} holds no text to score; give a file with some words")
+        return lines, []
+
+    def score(self, model: LanguageModel, examples: Sequence[str], progress: Progress) -> Scores:
         train = None
         with suppress(UserError):  # of the n-gram baseline: the model's own corpus may be gone
-            train = read_texts(model.recipe.data).train if model.recipe.data.ngram else None
-        return evaluate(model, lines, train, progress)
+            train = self.load_data(model.recipe).train if model.recipe.data.ngram else None
+        return evaluate(model, examples, train, progress)
 
     def predict(
         self, model: LanguageModel, examples: Sequence[str], options: GenerateOptions, progress: Progress
@@ -154,7 +158,7 @@ class LanguageJob(Job):
         return model.surprisal(example)
 
     def examples(self, model: LanguageModel, split: str) -> list[str]:
-        return [line for line in lines_of(self.load_data(model.recipe), split) if line.strip()]
+        return [line for line in self.held_out(model, split) if line.strip()]
 
 
 JOB = LanguageJob()
@@ -163,13 +167,3 @@ JOB = LanguageJob()
 def settings_of(options: GenerateOptions) -> dict[str, Any]:
     """The arguments of `LanguageModel.samples` and `LanguageModel.stream` beside the prompt and the count."""
     return {name: getattr(options, name) for name in SETTINGS}
-
-
-def lines_of(corpus: TextCorpus, split: str | None) -> Sequence[str]:
-    """The lines of a split that has some.
-
-    Raises:
-        UserError: there is no such split.
-    """
-    splits = {"train": corpus.train, "valid": corpus.valid, "test": corpus.test}
-    return find_split(corpus.name, {name: lines for name, lines in splits.items() if lines}, split)

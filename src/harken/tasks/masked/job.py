@@ -6,41 +6,32 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harken.data.io.in_memory import text_column
 from harken.data.rows import rows_of
-from harken.data.text.lines import Lines, read_files, read_line_splits, split_lines
+from harken.data.text.lines import Lines
 from harken.data.tokenizers.base import Tokenizer, train_tokenizer
 from harken.inspection.pictures.picture import Picture
 from harken.models.heads.masked import FIRST_WORD, MaskedModel
 from harken.models.sizing import Size, measure
-from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.job import Prepared, Summary
+from harken.tasks.lines_job import LinesJob
 from harken.tasks.masked.interface import INTERFACE, FillOptions
 from harken.tasks.masked.masked_language_model import TOKENIZER, FilledText, MaskedLanguageModel, build_masked_model
 from harken.tasks.masked.recipe import MaskedRecipe
 from harken.tasks.masked.task import MaskedTask, as_rows
 from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
-from harken.tasks.scores import Scores
-from harken.tasks.splits import find_split
 
 LENGTH = 20  # tokens of the row whose cost is measured
 
 
-class MaskedJob(Job):
-    """See `harken.tasks.job`."""
+class MaskedJob(LinesJob):
+    """See `harken.tasks.lines_job`."""
 
     predictor = MaskedLanguageModel
     artifacts = (TOKENIZER,)
     interface = INTERFACE
 
-    def load_data(self, recipe: MaskedRecipe) -> Lines:
-        return read_line_splits(recipe.data)
-
-    def load_table(self, recipe: MaskedRecipe, table: dict[str, list[Any]]) -> Lines:
-        return split_lines(recipe.data, text_column(table))
-
     def prepare_data(self, recipe: MaskedRecipe, text: Lines, folder: Path, resuming: bool) -> Prepared:
-        folder.mkdir(parents=True, exist_ok=True)
         tokenizer = TOKENIZER.learn_or_load(folder, resuming, lambda: learn_tokenizer(recipe, text.train))
         model, pretrained = build_masked_model(recipe, tokenizer.size), PretrainedEmbeddings(recipe, folder, resuming)
         pretrained.fill(model.table, words_of(tokenizer), text.train, width_key(recipe.model))
@@ -63,14 +54,6 @@ class MaskedJob(Job):
         )
         masked = recipe.masking.rate * max(float((train.flat >= FIRST_WORD).mean()), 1e-6)  # share of all tokens
         return summary.prepared(task, size_of(model, recipe).flops / masked, text)
-
-    def evaluate(self, model: MaskedLanguageModel, split: str | None, files: list[Path], progress: Progress) -> Scores:
-        lines = read_files(model.recipe.data, files) if files else self.examples(model, split)
-        return model.evaluate(lines, progress=progress)
-
-    def examples(self, model: MaskedLanguageModel, split: str | None) -> list[str]:
-        text = self.load_data(model.recipe)
-        return find_split(text.name, text.held_out, split)
 
     def predict(
         self, model: MaskedLanguageModel, examples: Sequence[str], options: FillOptions, progress: Progress

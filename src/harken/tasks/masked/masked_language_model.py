@@ -27,7 +27,7 @@ from harken.models.build import build_encoder
 from harken.models.heads.masked import FIRST_WORD, MASK, MaskedModel
 from harken.models.reader import Reader, TokenInput
 from harken.tasks.artifacts import TokenizerArtifact
-from harken.tasks.label_batch import LabelBatch
+from harken.tasks.inspected import InspectedBatch, label_batch
 from harken.tasks.masked.recipe import MaskedRecipe
 from harken.tasks.masked.task import MaskedRows, as_rows, row_scores
 from harken.tasks.predictor import BATCH_TOKENS, Predictor, Progress
@@ -94,7 +94,7 @@ class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
             list(zip(words, values, strict=True)) for words, values in zip(names, best.values.tolist(), strict=True)
         ]
 
-    def batch(self, lines: Sequence[str]) -> LabelBatch:
+    def batch(self, lines: Sequence[str]) -> InspectedBatch:
         """Lines with one word to guess, for `harken.inspection`: their first gap, or where there is none the last word.
 
         Raises:
@@ -112,9 +112,9 @@ class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
         labels = known[chosen].to(self.device)
         with torch.no_grad():
             own = self.model(*inputs).argmax(-1)  # what it says itself of a gap
-        return LabelBatch(inputs, torch.where(labels == MASK, own, labels))
+        return label_batch(inputs, torch.where(labels == MASK, own, labels))
 
-    def reading(self, text: str) -> tuple[LabelBatch, dict[str, list[str]], str]:
+    def reading(self, text: str) -> tuple[InspectedBatch, dict[str, list[str]], str]:
         """For `harken inspect --gates`: a text as a batch, its pieces, and a title."""
         batch = self.batch([text])
         ids = batch.inputs[0][0].tolist()

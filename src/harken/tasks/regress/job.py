@@ -74,7 +74,7 @@ class RegressJob(LabelledJob):
         return [PredictedNumber(float(value)) for value in model.predict(examples, progress)]
 
     def examples(self, model: Regressor, split: str) -> list[Any]:
-        labelled = self.read(model.recipe, split)
+        labelled = self.held_out(model, split)
         return list(zip(labelled.values, numbers(labelled.labels), strict=True))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +15,18 @@ from harken.data.text.inputs import Inputs, place, sentence_inputs
 from harken.inspection.pictures.picture import Picture
 from harken.metrics.labels import is_bio
 from harken.models.sizing import measure
-from harken.tasks.baselines import BASELINE, Baseline, cached_baseline, compare
+from harken.tasks.baselines import BASELINE, Baseline, learn_baseline
 from harken.tasks.context import CONTEXT, context_of
-from harken.tasks.job import Job, Prepared, Summary, format_counts
+from harken.tasks.job import FileReading, Job, Prepared, Summary, format_counts
 from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
-from harken.tasks.scores import Scores
-from harken.tasks.splits import find_split
 from harken.tasks.tag.corpus import Example, TagCorpus, corpus_of_table, read_corpus, read_other_files
 from harken.tasks.tag.evaluation import baseline_of, tags_picture
 from harken.tasks.tag.interface import INTERFACE, TagOptions
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.tag.tagger import Tagger, Tagging
 from harken.tasks.tag.task import build_task, learn_vocabulary
-from harken.tasks.words import VOCABULARY, WordCounts
+from harken.tasks.words import VOCABULARY
 
 
 class TagJob(Job):
@@ -36,6 +36,7 @@ class TagJob(Job):
     artifacts = (VOCABULARY, CONTEXT, BASELINE)
     interface = INTERFACE
     options = frozenset(("format", "text_column", "label_column"))
+    default_splits = ("test", "valid")
 
     def load_data(self, recipe: TagRecipe) -> TagCorpus:
         return read_corpus(recipe.data)
@@ -44,7 +45,6 @@ class TagJob(Job):
         return corpus_of_table(recipe.data, table)
 
     def prepare_data(self, recipe: TagRecipe, corpus: TagCorpus, folder: Path, resuming: bool) -> Prepared:
-        folder.mkdir(parents=True, exist_ok=True)
         train, valid = corpus.train, corpus.valid
         context = context_of(recipe.embeddings.elmo, folder, resuming)
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
@@ -67,42 +67,22 @@ class TagJob(Job):
             tests={name: len(part) for name, part in corpus.tests.items()},
             facts={
                 "vocabulary": reads,
-                "tags": format_counts(tag_counts(recipe, train)),
+                "tags": format_counts(tag_counts(train)),
                 **pretrained.facts,
             },
             notes=pretrained.said,
         )
-        parts = {"valid": valid, **corpus.tests}
-
-        def fit() -> Baseline:
-            compute = lambda: baseline_of(train, parts, task.monitor)  # noqa: E731
-            return cached_baseline(rows_of(train), task.monitor, parts, compute)
-
-        baseline = BASELINE.learn_or_load(folder, resuming, fit)
+        parts = self.splits(corpus)
+        fit = partial(baseline_of, train, parts, task.monitor)
+        baseline = learn_baseline(folder, resuming, rows_of(train), task.monitor, parts, fit)
         return summary.prepared(task, measure(task.model).flops, corpus).with_baseline(baseline)
 
-    def evaluate(
-        self,
-        model: Tagger,
-        split: str | None,
-        files: list[Path],
-        progress: Progress,
-        format: str = "auto",
-        text_column: str | None = None,
-        label_column: str | None = None,
-    ) -> Scores:
-        """Accuracy, and F1 of entities; the options say how files are read, where not as the training data."""
-        if files:
-            chosen = read_other_files(model.recipe.data, files, format, text_column, label_column)
-        else:
-            chosen = self.examples(model, split)
-        scores = model.evaluate(chosen, progress=progress)
+    def read_files(self, model: Tagger, files: Sequence[Path], reading: FileReading) -> tuple[list[Example], list[str]]:
+        return read_other_files(model.recipe.data, files, *reading[:3]), []
 
-        def compute() -> Baseline:
-            metric = "f1" if is_bio(model.tags) else "accuracy"
-            return baseline_of(read_corpus(model.recipe.data).train, {"test": chosen}, metric)
-
-        return compare(scores, model.folder, None if files else split or "test", compute)
+    def refit_baseline(self, model: Tagger, examples: Sequence[Example]) -> Callable[[], Baseline]:
+        metric = "f1" if is_bio(model.tags) else "accuracy"
+        return lambda: baseline_of(self.load_data(model.recipe).train, {"test": examples}, metric)
 
     def predict(self, model: Tagger, examples: Sequence[Any], options: TagOptions, progress: Progress) -> list[Tagging]:
         return model.tag_all(examples, progress)
@@ -113,11 +93,6 @@ class TagJob(Job):
 
     def facts(self, model: Tagger) -> dict[str, Any]:
         return {"tags": model.tags}
-
-    def examples(self, model: Tagger, split: str | None) -> list[Any]:
-        corpus = self.load_data(model.recipe)
-        known = {"valid": corpus.valid, **corpus.tests}
-        return list(find_split(corpus.name, known, split, default=("test", "valid")))
 
     def attention_figure(self, model: Tagger, example: str) -> Picture:
         return tags_picture(model, example)
@@ -130,9 +105,10 @@ class TagJob(Job):
 JOB = TagJob()
 
 
-def tag_counts(recipe: TagRecipe, train: Sequence[Example]) -> Mapping[str, int]:
+def tag_counts(train: Sequence[Example]) -> Mapping[str, int]:
     """How often each tag occurs in training."""
     rows = rows_of(train)
-    if rows.is_in_memory:
-        return Counter(tag for one in train for tag in one.tags)
-    return WordCounts.of_rows(rows, recipe.words.lowercase, recipe.words.min_count).tags
+    counts: dict[str, int] = rows.cached(
+        "tags", lambda: rows.counts(lambda columns: Counter(chain.from_iterable(columns[1])))
+    )
+    return counts

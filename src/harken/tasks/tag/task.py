@@ -144,7 +144,7 @@ def learn_vocabulary(
     vectors = pretrained.vectors(recipe.model.embedding_width, texts_of(train), width_key(recipe.model))
     tags = {tag for example in valid for tag in example.tags}
     rows = rows_of(train)
-    if not rows.is_in_memory or all(isinstance(example, Tagged) for example in train):  # on disk there are words alone
+    if rows.find(lambda example: not isinstance(example, Tagged)) is None:
         settings, start = recipe.words, recipe.model.start
         more = list(starting_words(start)) if start is not None else vectors.words if vectors is not None else []
         return Vocabulary.learn(

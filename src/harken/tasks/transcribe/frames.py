@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -54,20 +52,6 @@ def training_frames(
             row = log_mels([add_gain_and_noise(recordings[number], augment, random)], features)[0].numpy()
         rows[number] = spec_augment(equalise(row, augment, random), augment, random)
     return postprocess(*pad_rows(rows), features)
-
-
-@dataclass(frozen=True)
-class HeardBatch:
-    """Recordings, and what each of their steps says on the best path of the text, for `harken.inspection`."""
-
-    frames: Tensor  # (B, T, C)
-    lengths: Tensor  # (B,)
-    said: Tensor  # (B, T') symbols and blanks
-    last: Tensor  # (B,) the step that ends the last symbol
-
-    def predictions(self, network: Any) -> tuple[Tensor, Tensor, Tensor]:
-        """Log-probabilities (B, T', V + 1), what is said (B, T'), and the place of the last symbol (B,)."""
-        return network(self.frames, self.lengths)[0], self.said, self.last
 
 
 def pad_targets(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:

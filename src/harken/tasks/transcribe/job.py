@@ -22,7 +22,7 @@ from harken.models.heads.transcriber import TranscriberNetwork
 from harken.models.language.ngram import NGram
 from harken.models.sizing import LENGTHS, Size, measure
 from harken.tasks.artifacts import Artifact
-from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.job import FileReading, Job, Prepared, Summary
 from harken.tasks.predictor import Progress
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.transcribe.frames import refuse_misfits, steps_of
@@ -45,6 +45,7 @@ class TranscribeJob(Job):
     predictor = Transcriber
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (SYMBOLS, LANGUAGE)
     interface = INTERFACE
+    scored_files = "a table"
 
     def load_data(self, recipe: TranscribeRecipe) -> Splits:
         return read_splits(recipe)
@@ -63,8 +64,7 @@ class TranscribeJob(Job):
         return files
 
     def prepare_data(self, recipe: TranscribeRecipe, splits: Splits, folder: Path, resuming: bool) -> Prepared:
-        folder.mkdir(parents=True, exist_ok=True)
-        train, valid = splits.find("train"), splits.find("valid")
+        train, valid = splits.parts["train"], splits.parts["valid"]
         symbols = SYMBOLS.learn_or_load(folder, resuming, lambda: learn_symbols(recipe, train))
         LANGUAGE.learn_or_load(folder, resuming, lambda: learn_language(recipe, train, symbols))
         refuse_misfits(train, symbols, recipe, "train")
@@ -88,11 +88,18 @@ class TranscribeJob(Job):
         task = TranscribeTask(recipe, train, valid, symbols, model)
         return summary.prepared(task, size_of(model, recipe, steps_per_symbol(recipe, train, symbols)).flops, splits)
 
-    def evaluate(self, model: Transcriber, split: str | None, files: list[Path], progress: Progress) -> Scores:
+    def splits(self, data: Splits) -> dict[str, Utterances]:
+        return data.parts
+
+    def read_files(
+        self, model: Transcriber, files: Sequence[Path], reading: FileReading
+    ) -> tuple[Utterances, list[str]]:
         if len(files) > 1:
             raise UserError(f"{files[1]} is a table too many; give one, with columns audio and text")
-        heard = read_split_table(model.recipe, files[0]) if files else self.load_data(model.recipe).find(split)
-        return evaluate(model, heard, progress)
+        return read_split_table(model.recipe, files[0]), []
+
+    def score(self, model: Transcriber, examples: Utterances, progress: Progress) -> Scores:
+        return evaluate(model, examples, progress)
 
     def predict(
         self, model: Transcriber, examples: Sequence[Path], options: TranscribeOptions, progress: Progress
@@ -109,7 +116,7 @@ class TranscribeJob(Job):
         return model.transcribe(example).picture()
 
     def examples(self, model: Transcriber, split: str) -> list[Any]:
-        utterances = self.load_data(model.recipe).find(split)
+        utterances = self.held_out(model, split)
         return [
             (utterances.samples(0, index), utterances.text(0, index)) for index in range(min(len(utterances), HEARD))
         ]

@@ -27,8 +27,9 @@ from harken.models.language.ngram import NGram
 from harken.nn.ctc import frames_needed
 from harken.search.ctc import align_ctc, greedy_ctc, prefix_search
 from harken.tasks.artifacts import Artifact, ObjectArtifact, damaged
+from harken.tasks.inspected import InspectedBatch
 from harken.tasks.predictor import Predictor, Progress
-from harken.tasks.transcribe.frames import HeardBatch, steps_of
+from harken.tasks.transcribe.frames import steps_of
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 from harken.tasks.transcribe.transcription import Posteriors, SpokenSymbol, Transcription
 
@@ -171,7 +172,7 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
             )
         return transcriptions if several else transcriptions[0]
 
-    def batch(self, sounds: Sequence[Sound | tuple[np.ndarray, str]]) -> HeardBatch:
+    def batch(self, sounds: Sequence[Sound | tuple[np.ndarray, str]]) -> InspectedBatch:
         """Recordings as the network hears them, for `harken.inspection`: alone, or samples with their text.
 
         Without a text, and where it does not fit, what the network itself hears is taken for it.
@@ -191,14 +192,15 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
             for number, span in zip(numbers, align_ctc(values, numbers), strict=True):
                 path[span.start : span.end] = number
             paths.append(path)
-        said = pad_sequence([torch.from_numpy(path) for path in paths], batch_first=True)
+        symbols = pad_sequence([torch.from_numpy(path) for path in paths], batch_first=True)
         last = torch.tensor([int(np.flatnonzero(path).max(initial=0)) or len(path) - 1 for path in paths])
-        return HeardBatch(*(tensor.to(self.device) for tensor in (*pad_rows(frames), said, last)))
+        *inputs, symbols, last = (tensor.to(self.device) for tensor in (*pad_rows(frames), symbols, last))
+        return InspectedBatch(inputs, symbols, last, lambda network, *values: network(*values)[0])
 
-    def reading(self, sound: str) -> tuple[HeardBatch, dict[str, list[str]], str]:
+    def reading(self, sound: str) -> tuple[InspectedBatch, dict[str, list[str]], str]:
         """For `harken inspect --gates`: a file as a batch, the seconds of its steps, and a title."""
         batch = self.batch([sound])
-        steps = [f"{number * self.recipe.step_seconds:.2f}" for number in range(batch.said.shape[1])]
+        steps = [f"{number * self.recipe.step_seconds:.2f}" for number in range(batch.labels.shape[1])]
         return batch, {"encoder": steps}, f"{sound} → {self.transcribe(sound).text} (seconds)"
 
     def search(
