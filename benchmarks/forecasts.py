@@ -31,7 +31,7 @@ from records import table
 
 import harken
 from harken.recipe import load_recipe
-from harken.tasks.forecast.evaluation import evaluate
+from harken.tasks.forecast.job import evaluate
 from harken.tasks.forecast.windows import load_series
 from harken.training.log import read_metrics
 

@@ -14,7 +14,7 @@ from harken.errors import UserError
 from harken.models.reader import ContextInput, InContext, TokenInput
 from harken.recipe import load_recipe
 from harken.tasks.context import open_context
-from harken.tasks.elmo.elmo import Elmo
+from harken.tasks.elmo.job import Elmo
 from harken.tasks.labelled.reading import as_rows, in_context
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.tag.corpus import read_corpus

@@ -13,7 +13,7 @@ from harken.embeddings.contextual import cosines, mixed, nearest, occurrences, o
 from harken.errors import UserError
 from harken.models.sizing import measure
 from harken.recipe import load_recipe
-from harken.tasks.elmo.elmo import Elmo, build_elmo
+from harken.tasks.elmo.job import Elmo, build_elmo
 from harken.tasks.elmo.task import learn_vocabulary
 from harken.tasks.registry import job_of
 

@@ -7,8 +7,9 @@ model.answer(["Anna went to the garden.", "Ben slept."], "Where is Anna?").text 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -19,14 +20,64 @@ from harken.data.tokenizers.tokens import UNK
 from harken.errors import UserError
 from harken.inspection.measures.gates import axis_pieces
 from harken.models.answering.model import Answerer as Network
-from harken.tasks.answer.answers import ANSWERS, FILE, Answer, Answers
 from harken.tasks.answer.recipe import AnswerRecipe
-from harken.tasks.answer.task import AnswerIds, texts_of_scores
+from harken.tasks.answer.task import ANSWERS, FILE, AnswerIds, Answers, texts_of_scores
 from harken.tasks.artifacts import TokenizerArtifact, damaged
 from harken.tasks.inspected import InspectedBatch, label_batch
 from harken.tasks.predictor import Predictor, Progress
+from harken.tasks.results import Result
 from harken.tasks.sequence_task import length_batches
 from harken.training.task import to_device
+
+if TYPE_CHECKING:
+    from harken.inspection import HopMap
+
+
+@dataclass(frozen=True)
+class Answer(Result):
+    """The result of `Answerer.answer`.
+
+    >>> answer = Answer("garden", 0.97, ("Mary went to the garden.",), "Where is Mary?", np.array([[0.99]]))
+    >>> answer.best_facts(1)
+    [0]
+    """
+
+    text: str
+    score: float  # its probability
+    facts: tuple[str, ...]
+    question: str
+    hops: np.ndarray  # (H, facts) the attention of every hop; 0 for facts too old to be read
+
+    def best_facts(self, count: int) -> list[int]:
+        """The facts that got the most attention of any hop, in the order of the story."""
+        most = self.hops.max(0, initial=0.0)
+        return sorted(np.argsort(-most, kind="stable")[:count].tolist())
+
+    def map(self, supporting: Sequence[int] | None = None) -> HopMap:
+        """A picture: facts down, hops across; `supporting` facts are marked."""
+        from harken.inspection import HopMap
+
+        return HopMap(self.facts, self.hops, self.question, self.text, supporting)
+
+    def to_json(self, options: Any) -> dict[str, Any]:
+        return self.to_dict()
+
+    def __str__(self) -> str:
+        return self.text
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{"name": self.text, "value": self.score}]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "question": self.question,
+            "answer": self.text,
+            "score": round(self.score, 4),
+            "facts": list(self.facts),
+            "hops": [[round(float(weight), 4) for weight in hop] for hop in self.hops],
+        }
+
 
 TOKENIZER = TokenizerArtifact()
 BATCH = 8192  # words read at once

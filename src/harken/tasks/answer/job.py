@@ -16,12 +16,11 @@ from harken.metrics.interval import bootstrap
 from harken.models.answering.hops import EMBEDDING_STD
 from harken.models.answering.model import Answerer as Network
 from harken.models.sizing import measure
-from harken.tasks.answer.answerer import TOKENIZER, Answerer
-from harken.tasks.answer.answers import ANSWERS, Answer, Answers
+from harken.tasks.answer.answerer import TOKENIZER, Answer, Answerer
 from harken.tasks.answer.interface import INTERFACE, AnswerOptions
 from harken.tasks.answer.recipe import AnswerRecipe
 from harken.tasks.answer.sources import questions_of_table, read_files, read_questions
-from harken.tasks.answer.task import AnswerTask, same
+from harken.tasks.answer.task import ANSWERS, Answers, AnswerTask, same
 from harken.tasks.artifacts import Artifact
 from harken.tasks.job import FileReading, Job, Prepared, Summary
 from harken.tasks.predictor import Progress

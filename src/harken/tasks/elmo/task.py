@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +28,7 @@ from harken.data.tokenizers.tokens import BOS, EOS, SPECIALS
 from harken.data.tokenizers.word import JOINED, WordTokenizer
 from harken.models.heads.character_features import WordBatch
 from harken.models.language.elmo import ElmoNetwork
-from harken.tasks.sequence_task import SequenceTask, Sums
+from harken.tasks.sequence_task import SequenceTask, Sums, perplexity
 from harken.tasks.words import Vocabulary, WordRows
 from harken.training.config import TrainConfig
 from harken.training.task import Indices
@@ -155,7 +154,7 @@ class ElmoTask(SequenceTask[ElmoNetwork, ElmoBatch]):
         words = sums["terms"] / 2
         losses = {f"{name}_perplexity": sums[name] / words for name in ("forward", "backward")}
         loss = sum(losses.values()) / 2
-        perplexities = {name: math.exp(min(value, 50.0)) for name, value in {"perplexity": loss, **losses}.items()}
+        perplexities = {name: perplexity(value) for name, value in {"perplexity": loss, **losses}.items()}
         return {"loss": loss, **perplexities}
 
 

@@ -25,8 +25,7 @@ from harken.tasks.handwriting.interface import INTERFACE, WriteOptions
 from harken.tasks.handwriting.legibility import read_drawings, recogniser_for
 from harken.tasks.handwriting.recipe import HandwritingRecipe
 from harken.tasks.handwriting.strokes import Drawings, Strokes
-from harken.tasks.handwriting.synthesizer import ALPHABET, HandwritingSynthesizer, build
-from harken.tasks.handwriting.task import HandwritingTask
+from harken.tasks.handwriting.synthesizer import ALPHABET, HandwritingSynthesizer, HandwritingTask, build
 from harken.tasks.interface import Form
 from harken.tasks.job import FileReading, Job, Prepared, Summary, format_skipped
 from harken.tasks.predictor import Progress

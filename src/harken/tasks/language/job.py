@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from harken.data.fingerprints import InputFile
 from harken.data.io.files import read_lines
@@ -13,22 +17,54 @@ from harken.data.io.in_memory import text_column
 from harken.data.rows import rows_of
 from harken.data.text.texts import LONGEST_LINE, TextCorpus, cut_off, files_of, read_texts
 from harken.data.tokenizers.base import train_tokenizer
+from harken.data.tokenizers.tokens import UNK
 from harken.errors import UserError
 from harken.inspection.pictures.picture import Picture
+from harken.inspection.pictures.sequences import Surprisal
+from harken.metrics.interval import Interval, bootstrap
 from harken.models.build import build_language
 from harken.models.sizing import measure
 from harken.tasks.job import FileReading, Job, Prepared, Summary
 from harken.tasks.language.interface import INTERFACE, GenerateOptions
 from harken.tasks.language.language_model import TOKENIZER, LanguageModel
 from harken.tasks.language.recipe import LanguageRecipe
-from harken.tasks.language.results import Continuations, SurprisingText
-from harken.tasks.language.scoring import evaluate
-from harken.tasks.language.streams import corpus_ids
-from harken.tasks.language.task import LanguageTask
+from harken.tasks.language.task import LanguageTask, corpus_ids
 from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
-from harken.tasks.results import Result, Show
-from harken.tasks.scores import Scores
+from harken.tasks.results import Printing, Result, Show
+from harken.tasks.scores import Metric, Scores
+
+
+@dataclass(frozen=True)
+class Continuations(Result):
+    """Texts that go on from one prompt."""
+
+    prompt: str
+    texts: list[str]
+
+    def to_json(self, options: Any) -> dict[str, Any]:
+        return {"prompt": self.prompt, "texts": self.texts}
+
+    def to_records(self, options: Any) -> list[dict[str, Any]]:
+        return [{"prompt": self.prompt, "text": text} for text in self.texts]
+
+    def to_text(self, options: Any, printing: Printing) -> str:
+        return "\n" * bool(printing.number) + "\n\n".join(self.prompt + text for text in self.texts)
+
+
+@dataclass(frozen=True)
+class SurprisingText(Result):
+    """How surprising every token of a text is."""
+
+    picture: Surprisal
+
+    def to_records(self, options: Any) -> list[Any]:
+        pairs = zip(self.picture.tokens, self.picture.nats, strict=True)
+        return [[{"token": token, "nats": round(value, 4)} for token, value in pairs]]
+
+    def to_text(self, options: Any, printing: Printing) -> str:
+        return self.picture.to_terminal()
+
 
 PLAIN = {"word": "plain word", "character": "plain character"}
 LEAST_TOKENS = 3
@@ -167,3 +203,57 @@ JOB = LanguageJob()
 def settings_of(options: GenerateOptions) -> dict[str, Any]:
     """The arguments of `LanguageModel.samples` and `LanguageModel.stream` beside the prompt and the count."""
     return {name: getattr(options, name) for name in SETTINGS}
+
+
+BLOCK = 100  # tokens drawn together
+
+
+def evaluate(
+    model: LanguageModel, lines: Sequence[str], train: Sequence[str] | None, progress: Callable[[int], None]
+) -> Scores:
+    """Scores of a text; `train` is what the n-gram model learns from, where there is to be one."""
+    data, kind = model.recipe.data, model.recipe.tokenizer.kind
+    ids = corpus_ids(model.tokenizer, lines, data.lines).astype(np.int64, copy=False)
+    characters = sum(len(line) + 1 for line in lines)
+    surprise = -model.log_probabilities(ids, progress)
+    rows = metrics_of(surprise, characters, kind, "")
+    unknown = int((ids == UNK).sum())
+    details = {"characters": characters, "unknown_tokens": unknown, "scored": how_scored(model)}
+    if train is not None and data.ngram and rows_of(train).is_in_memory:  # so is the table of the n-gram model
+        from harken.models.language.ngram import NGram
+
+        table = NGram.train(corpus_ids(model.tokenizer, train, data.lines), model.tokenizer.size, data.ngram)
+        name = f"{data.ngram}-gram "
+        rows += metrics_of(-table.log_probabilities(ids), characters, kind, name)[:1]
+    return Scores(len(surprise), "tokens", rows, details=details)
+
+
+def metrics_of(surprise: np.ndarray, characters: int, kind: str, name: str) -> list[Metric]:
+    """From - log p of every token (N,); the most usual first."""
+    blocks = np.arange(0, len(surprise), BLOCK)
+    sums = np.add.reduceat(surprise, blocks)
+    counts = np.diff([*blocks, len(surprise)])
+    nats = bootstrap(sums, counts)
+    note = "interpolated Kneser-Ney on the same training text; lower is better" if name else "lower is better"
+    perplexity = Metric.of(f"{name}perplexity", changed(nats, math.exp), f"of a token; {note}", 2)
+    token = "character" if kind == "character" else "token"
+    per_token = Metric.of(f"{name}nats per {token}", nats, note)
+    bits = Metric.of(f"{name}bits per {token}", changed(nats, lambda value: value / math.log(2)))
+    if kind == "character":
+        return [per_token, bits, perplexity]
+    share = len(surprise) / max(characters, 1) / math.log(2)
+    per_character = Metric.of(f"{name}bits per character", changed(nats, lambda value: value * share))
+    return [perplexity, per_token, bits, per_character]
+
+
+def changed(interval: Interval, change: Callable[[float], float]) -> Interval:
+    """The interval of an increasing function of what it is of."""
+    return Interval(change(interval.value), change(interval.low), change(interval.high))
+
+
+def how_scored(model: LanguageModel) -> str:
+    """Which context a token had."""
+    if model.recipe.model.architecture == "recurrent":
+        return "one row, the state carried from the first token to the last"
+    window = model.recipe.data.chunk
+    return f"windows of {window} tokens, every token after at least {window // 2}"

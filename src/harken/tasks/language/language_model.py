@@ -31,7 +31,7 @@ from harken.tasks.artifacts import TokenizerArtifact
 from harken.tasks.inspected import InspectedBatch
 from harken.tasks.language.recipe import LanguageRecipe
 from harken.tasks.language.scoring import Windowed, log_probabilities
-from harken.tasks.language.streams import text_ids, text_of
+from harken.tasks.language.task import text_ids, text_of
 from harken.tasks.predictor import Predictor, Progress
 
 TOKENIZER = TokenizerArtifact()

@@ -6,7 +6,6 @@ loss is the mean over the masked tokens of a whole batch. Both are the same howe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from harken.data.rows import Columns, id_type, rows_of
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import EOS
 from harken.models.heads.masked import FIRST_WORD, Masked, MaskedModel, mask_tokens
-from harken.tasks.sequence_task import SequenceTask, Sums
+from harken.tasks.sequence_task import SequenceTask, Sums, perplexity
 from harken.training.config import TrainConfig
 from harken.training.task import Indices
 
@@ -84,7 +83,7 @@ class MaskedTask(SequenceTask[MaskedModel, MaskedBatch]):
         """Mean loss of a masked token, its perplexity, and the share of them that were predicted."""
         words = max(sums["words"], 1.0)
         loss = sums["loss"] / words
-        return {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "accuracy": sums["right"] / words}
+        return {"loss": loss, "perplexity": perplexity(loss), "accuracy": sums["right"] / words}
 
     def _draw(self, indices: Indices, ids: Tensor, number: int) -> Tensor:
         """(B, T): the first, second or third random number of every token, which `mask_tokens` uses."""

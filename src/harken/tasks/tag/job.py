@@ -1,4 +1,4 @@
-"""From a recipe for tagging to a run, and from a folder to a `Tagger`."""
+"""From a recipe for tagging to a run, and from a folder to a `Tagger`; its baseline and pictures of its tags."""
 
 from __future__ import annotations
 
@@ -9,22 +9,28 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
 from harken.data.io.files import require_file
-from harken.data.rows import rows_of
+from harken.data.rows import Columns, rows_of
 from harken.data.text.inputs import Inputs, place, sentence_inputs
+from harken.data.text.tagged import Tagged
 from harken.inspection.pictures.picture import Picture
-from harken.metrics.labels import is_bio
+from harken.inspection.pictures.tables import HeatMaps, ShadeTable
+from harken.metrics.baselines import MostFrequentTag
+from harken.metrics.labels import Counts, is_bio, sentence_counts
 from harken.models.sizing import measure
-from harken.tasks.baselines import BASELINE, Baseline, learn_baseline
+from harken.models.transformer.encoder import TransformerEncoder
+from harken.tasks.baselines import BASELINE, COUNT, Baseline, learn_baseline
 from harken.tasks.context import CONTEXT, context_of
 from harken.tasks.job import FileReading, Job, Prepared, Summary, format_counts
 from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.tag.corpus import Example, TagCorpus, corpus_of_table, read_corpus, read_other_files
-from harken.tasks.tag.evaluation import baseline_of, tags_picture
 from harken.tasks.tag.interface import INTERFACE, TagOptions
 from harken.tasks.tag.recipe import TagRecipe
-from harken.tasks.tag.tagger import Tagger, Tagging
+from harken.tasks.tag.tagger import LARGEST, Tagger, Tagging
 from harken.tasks.tag.task import build_task, learn_vocabulary
 from harken.tasks.words import VOCABULARY
 
@@ -112,3 +118,69 @@ def tag_counts(train: Sequence[Example]) -> Mapping[str, int]:
         "tags", lambda: rows.counts(lambda columns: Counter(chain.from_iterable(columns[1])))
     )
     return counts
+
+
+MOST_PAIRS = 1_000_000  # of a word and a tag in streamed text; beyond, those seen once are dropped
+FAINTEST = 0.005  # a tag that is nowhere more probable than this is left out of a sentence's picture
+
+
+def baseline_of(train: Sequence[Example], parts: Mapping[str, Sequence[Example]], metric: str) -> Baseline:
+    """The most frequent tag of every word (of frames: of all of them), scored on parts of the data."""
+    fitted = MostFrequentTag.from_counts(rows_of(train).counts(_pairs, MOST_PAIRS))
+    scores = {}
+    for name, part in parts.items():
+        gold, predicted = [one.tags for one in part], fitted.predict([_units(one) for one in part])
+        right = sum(a == b for row, made in zip(gold, predicted, strict=True) for a, b in zip(row, made, strict=True))
+        scores[name] = {"accuracy": right / max(1, sum(len(row) for row in gold)), COUNT: len(part)}
+        if metric == "f1":
+            counts = [sentence_counts(row, made) for row, made in zip(gold, predicted, strict=True)]
+            scores[name]["f1"] = sum(counts, Counts()).f1
+    return Baseline(fitted.name, metric, scores, len(train))
+
+
+def _pairs(columns: Columns) -> Counter[tuple[str, str]]:
+    """How often each word occurs with each tag; frames have no words, so they are all alike."""
+    words = (row if isinstance(row, list | tuple) else [""] * len(row) for row in columns[0])
+    return Counter(zip(chain.from_iterable(words), chain.from_iterable(columns[1]), strict=True))
+
+
+def _units(example: Example) -> Sequence[str]:
+    """The words of a sentence; frames have none, so they are all alike."""
+    return example.words if isinstance(example, Tagged) else [""] * len(example.tags)
+
+
+def tags_picture(tagger: Tagger, sentence: str) -> HeatMaps:
+    """The likely tags of each word, with a CRF its transitions, and with a Transformer its attention."""
+    tagged = tagger.tag(sentence)
+    shown = np.flatnonzero(tagged.chances.max(0, initial=0.0) >= FAINTEST)
+    panels = [
+        ShadeTable(
+            tagged.words,
+            [tagger.tags[number] for number in shown],
+            tagged.chances[:, shown].T,
+            "Tags: " + " ".join(tagged.tags),
+            across="word",
+            down="tag",
+        )
+    ]
+    if tagger.model.crf is not None:
+        tags = tagger.tags[:LARGEST]
+        follows = torch.softmax(tagger.model.crf.transitions.detach().float(), -1).cpu().numpy()
+        title = "What the CRF has for the next tag (across) after a tag (down), the words left out of account"
+        panels.append(ShadeTable(tags, tags, follows[: len(tags), : len(tags)], title, across="tag", down="tag"))
+    return HeatMaps([*panels, *attention_panels(tagger, sentence, tagged.words)])
+
+
+@torch.no_grad()
+def attention_panels(tagger: Tagger, sentence: str, words: Sequence[str]) -> list[ShadeTable]:
+    """Of a Transformer: where each word looks, layer by layer, the mean of the heads."""
+    reader = tagger.model.reader
+    if not isinstance(reader.encoder, TransformerEncoder) or not words:
+        return []
+    embedded = reader.inputs(tagger.batch([sentence]).values)
+    weights = reader.encoder.attention(embedded)[0].mean(1).float().cpu().numpy()  # (L, T, T)
+    title = "Layer {}: where each word (down) looks (across), the mean of the heads"
+    return [
+        ShadeTable(words, words, layer, title.format(number), across="word", down="word")
+        for number, layer in enumerate(weights, start=1)
+    ]

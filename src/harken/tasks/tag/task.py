@@ -24,7 +24,7 @@ from harken.models.reader import FrameInput, Reader, words_alone
 from harken.tasks.context import Context, ContextRows
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key
 from harken.tasks.pretrained_encoder import starting_words
-from harken.tasks.sequence_task import SequenceTask, Sums
+from harken.tasks.sequence_task import SequenceTask, Sums, refuse_too_long
 from harken.tasks.tag.corpus import Example
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.words import Vocabulary, WordRows
@@ -116,7 +116,8 @@ def build_task(
     if vocabulary.channels and (recipe.embeddings.elmo or recipe.embeddings.words):
         raise UserError("embeddings are vectors of words, but the files hold frames; leave them out")
     sides = [_side(part, vocabulary, context) for part in (train, valid)]
-    refuse_too_long(recipe, np.concatenate([labels.lengths for _, labels in sides]))
+    lengths = np.concatenate([labels.lengths for _, labels in sides])
+    refuse_too_long(lengths, recipe.model.longest, "sentences have more words than", unit="")
     model = build_tagging_model(recipe, vocabulary, context)
     words = words_alone(model.reader.inputs)
     if isinstance(words, WordInput):
@@ -222,17 +223,3 @@ def word_rows(rows: Rows) -> WordRows:
 def texts_of(examples: Sequence[Example]) -> Iterable[str]:
     """The sentences, their words joined by spaces."""
     return (" ".join(example.words) for example in examples if isinstance(example, Tagged))
-
-
-def refuse_too_long(recipe: TagRecipe, lengths: np.ndarray) -> None:
-    """Say before training that sentences are longer than positions are learned.
-
-    Raises:
-        UserError: how many, how long, and what may be done.
-    """
-    limit = recipe.model.longest
-    if limit is not None and lengths.max(initial=0) > limit:
-        raise UserError(
-            f"{int((lengths > limit).sum()):,} sentences have more words than model.max_length {limit} "
-            f"(the longest has {int(lengths.max())}): raise model.max_length, or take positions that are not learned"
-        )

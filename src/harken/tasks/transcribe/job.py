@@ -25,11 +25,10 @@ from harken.tasks.artifacts import Artifact
 from harken.tasks.job import FileReading, Job, Prepared, Summary
 from harken.tasks.predictor import Progress
 from harken.tasks.scores import Metric, Scores
-from harken.tasks.transcribe.frames import refuse_misfits, steps_of
 from harken.tasks.transcribe.interface import INTERFACE, TranscribeOptions
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 from harken.tasks.transcribe.splits import Splits, read_split_table, read_splits
-from harken.tasks.transcribe.task import TranscribeTask
+from harken.tasks.transcribe.task import TranscribeTask, refuse_misfits, steps_of
 from harken.tasks.transcribe.transcriber import LANGUAGE, SYMBOLS, Transcriber, build_network
 from harken.tasks.transcribe.transcription import Transcription
 

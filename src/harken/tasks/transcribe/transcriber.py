@@ -29,8 +29,8 @@ from harken.search.ctc import align_ctc, greedy_ctc, prefix_search
 from harken.tasks.artifacts import Artifact, ObjectArtifact, damaged
 from harken.tasks.inspected import InspectedBatch
 from harken.tasks.predictor import Predictor, Progress
-from harken.tasks.transcribe.frames import steps_of
 from harken.tasks.transcribe.recipe import TranscribeRecipe
+from harken.tasks.transcribe.task import steps_of
 from harken.tasks.transcribe.transcription import Posteriors, SpokenSymbol, Transcription
 
 BLANK_NAME = "–"
