@@ -6,6 +6,8 @@ said beside them goes to stderr.
 
 from __future__ import annotations
 
+import inspect
+import json
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -67,6 +69,19 @@ def examples(*lines: str) -> Callable[[F], F]:
         return verb
 
     return decorate
+
+
+def with_signature(verb: F, kinds: Mapping[str, Any], defaults: Mapping[str, Any]) -> F:
+    """A function of keyword arguments with the parameters from which typer makes arguments and options."""
+    required, keyword = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
+    verb.__annotations__ = dict(kinds)
+    verb.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(name, keyword, annotation=kind, default=defaults.get(name, required))
+            for name, kind in kinds.items()
+        ]
+    )
+    return verb
 
 
 def annotation_of(field: Field) -> Any:
@@ -177,6 +192,12 @@ def save_figure(figure: Drawable, out: Path | None) -> None:
     if out is not None:
         figure.save(out)
         logger.info(f"Wrote {out}")
+
+
+def show_figure(figure: Drawable, values: Mapping[str, Any] | None, out: Path | None) -> None:
+    """Print a figure, or its values as JSON, and write it where it is asked for."""
+    print(figure.to_terminal() if values is None else json.dumps(values, ensure_ascii=False))
+    save_figure(figure, out)
 
 
 def is_file(given: str) -> bool:

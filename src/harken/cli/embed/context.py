@@ -9,13 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from harken.cli.common import AsJson, print_table
+from harken.cli.common import AsJson, examples, print_table
 from harken.cli.progress import counting
 from harken.tasks.interface import MAX_COUNT
 
 MOST_LINES = 2000  # that are looked through for neighbours
 
 
+@examples(
+    'harken embed context runs/elmo "give me the stick" "we stick to the plan" --word stick',
+    'harken embed context runs/elmo "they sat on the river bank" --word bank --among text.txt --json',
+)
 def context(
     model: Annotated[Path, typer.Argument(help="Folder of a model with the task elmo or language.")],
     sentences: Annotated[list[str], typer.Argument(metavar="SENTENCE...", help="Sentences that have the word.")],
@@ -86,8 +90,8 @@ def _lines(model: Any, among: Path | None) -> list[str]:
     from harken.errors import UserError
     from harken.tasks.registry import job_of
 
-    examples = job_of(model.recipe.task).examples(model, "valid") if among is None else read_lines(among)
-    lines = list(islice((line for line in examples if line.strip()), MOST_LINES))
+    texts = job_of(model.recipe.task).examples(model, "valid") if among is None else read_lines(among)
+    lines = list(islice((line for line in texts if line.strip()), MOST_LINES))
     if not lines:
         raise UserError(f"{among or 'the validation text'} holds no words to find neighbours in; give --among FILE")
     return lines
