@@ -86,18 +86,20 @@ BATCH = 8192  # words read at once
 class Answerer(Predictor[AnswerRecipe, Network]):
     """Model, words and answers of one folder; load it with `harken.load`."""
 
-    def __init__(
-        self, recipe: AnswerRecipe, model: Network, tokenizer: Tokenizer, answers: Answers, folder: Path | None = None
-    ) -> None:
-        super().__init__(recipe, model, folder)
-        self.tokenizer, self.answers = tokenizer, answers
+    tokenizer: Tokenizer
+    answers: Answers
+    parts = (("tokenizer", TOKENIZER), ("answers", ANSWERS))
+
+    @staticmethod
+    def build(recipe: AnswerRecipe, tokenizer: Tokenizer, answers: Answers) -> Network:
+        """A network with new weights."""
+        return Network(recipe.model, tokenizer.size, len(answers.texts))
 
     @classmethod
     def open(cls, folder: Path, recipe: AnswerRecipe, device: str) -> Self:
-        tokenizer, answers = TOKENIZER.load(folder), ANSWERS.load(folder)
-        if answers.kind != recipe.model.output:
+        if ANSWERS.load(folder).kind != recipe.model.output:
             raise damaged(folder / FILE)
-        return cls(recipe, Network(recipe.model, tokenizer.size, len(answers.texts)), tokenizer, answers, folder)
+        return super().open(folder, recipe, device)
 
     def answer(self, facts: Sequence[str], question: str) -> Answer:
         """The answer to one question about some sentences, oldest first.

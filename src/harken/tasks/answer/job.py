@@ -14,7 +14,6 @@ from harken.data.tokenizers.base import Tokenizer, train_tokenizer
 from harken.inspection import HopMap
 from harken.metrics.interval import bootstrap
 from harken.models.answering.hops import EMBEDDING_STD
-from harken.models.answering.model import Answerer as Network
 from harken.models.sizing import measure
 from harken.tasks.answer.answerer import TOKENIZER, Answer, Answerer
 from harken.tasks.answer.interface import INTERFACE, AnswerOptions
@@ -55,7 +54,7 @@ class AnswerJob(Job):
         answers = ANSWERS.learn_or_load(
             folder, resuming, lambda: Answers.learn(answers_of(asked.train), recipe.model.output)
         )
-        model = Network(recipe.model, tokenizer.size, len(answers.texts))
+        model = Answerer.build(recipe, tokenizer, answers)
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
         pretrained.fill(model.hops.tables, words_of(tokenizer), texts, "model.width", spread=EMBEDDING_STD)
         known = f"{tokenizer.size:,} words, {len(answers.texts):,} answers"

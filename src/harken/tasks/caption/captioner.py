@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -107,17 +107,13 @@ class Pixels(NamedTuple):
 class Captioner(Predictor[CaptionRecipe, CaptionModel]):
     """Model, tokenizer and recipe of one folder; load it with `harken.load`."""
 
-    def __init__(
-        self, recipe: CaptionRecipe, model: CaptionModel, tokenizer: Tokenizer, folder: Path | None = None
-    ) -> None:
-        super().__init__(recipe, model, folder)
-        self.tokenizer = tokenizer
+    tokenizer: Tokenizer
+    parts = (("tokenizer", TOKENIZER),)
 
-    @classmethod
-    def open(cls, folder: Path, recipe: CaptionRecipe, device: str) -> Self:
-        tokenizer = TOKENIZER.load(folder)
-        model = build_caption_model(recipe.model, recipe.data.image_size, tokenizer.size)
-        return cls(recipe, model, tokenizer, folder)
+    @staticmethod
+    def build(recipe: CaptionRecipe, tokenizer: Tokenizer) -> CaptionModel:
+        """A network with new weights."""
+        return build_caption_model(recipe.model, recipe.data.image_size, tokenizer.size)
 
     @overload
     def caption(

@@ -18,7 +18,6 @@ from harken.inspection.pictures.picture import Picture
 from harken.metrics.bleu import bleu_interval, corpus_bleu, multi_reference_bleu, sentence_bleu
 from harken.metrics.interval import bootstrap
 from harken.metrics.regions import Look, look_at_nouns
-from harken.models.captioning.model import build_caption_model
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
 from harken.tasks.caption.captioner import TOKENIZER, Caption, Captioner
@@ -68,7 +67,7 @@ class CaptionJob(Job):
             lambda: train_tokenizer(words.kind, texts, words.size, recipe.train.seed, min_count=words.min_count),
         )
         size = recipe.data.image_size
-        model = build_caption_model(recipe.model, size, tokenizer.size)
+        model = Captioner.build(recipe, tokenizer)
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
         key = width_key(recipe.model.decoder, "model.decoder")
         pretrained.fill(model.target_embedding.weight, words_of(tokenizer), texts, key)

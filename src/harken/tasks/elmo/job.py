@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -42,11 +42,6 @@ BATCH_WORDS = 2048
 Sentence = str | Sequence[str]
 
 
-def build_elmo(recipe: ElmoRecipe, vocabulary: Vocabulary) -> ElmoNetwork:
-    """A new network, with weights drawn from torch's current random state."""
-    return ElmoNetwork(recipe.model, vocabulary.word_count, vocabulary.character_count)
-
-
 @dataclass(frozen=True)
 class WordVectors(Result):
     """The vectors of every word in its sentence."""
@@ -67,16 +62,13 @@ class WordVectors(Result):
 class Elmo(Predictor[ElmoRecipe, ElmoNetwork]):
     """Model, vocabulary and recipe of one folder; load it with `harken.load`."""
 
-    def __init__(
-        self, recipe: ElmoRecipe, model: ElmoNetwork, vocabulary: Vocabulary, folder: Path | None = None
-    ) -> None:
-        super().__init__(recipe, model, folder)
-        self.vocabulary = vocabulary
+    vocabulary: Vocabulary
+    parts = (("vocabulary", VOCABULARY),)
 
-    @classmethod
-    def open(cls, folder: Path, recipe: ElmoRecipe, device: str) -> Self:
-        vocabulary = VOCABULARY.load(folder)
-        return cls(recipe, build_elmo(recipe, vocabulary), vocabulary, folder)
+    @staticmethod
+    def build(recipe: ElmoRecipe, vocabulary: Vocabulary) -> ElmoNetwork:
+        """A network with new weights."""
+        return ElmoNetwork(recipe.model, vocabulary.word_count, vocabulary.character_count)
 
     def words(self, sentence: Sentence) -> list[str]:
         """The words that the vectors of a sentence belong to: those of a text with marks cut off, or words as given."""
@@ -171,7 +163,7 @@ class ElmoJob(LinesJob):
             return vocabulary_learned
 
         vocabulary = VOCABULARY.learn_or_load(folder, resuming, learn)
-        model, pretrained = build_elmo(recipe, vocabulary), PretrainedEmbeddings(recipe, folder, resuming)
+        model, pretrained = Elmo.build(recipe, vocabulary), PretrainedEmbeddings(recipe, folder, resuming)
         pretrained.fill(model.output.weight, vocabulary.names, text.train, "model.width")
         rows = ElmoRows.of_lines(lines, recipe.data, counts, vocabulary)
         task = ElmoTask(recipe.train, model, rows, ElmoRows.of(valid, vocabulary))

@@ -48,7 +48,7 @@ from harken.tasks.forecast.windows import (
     origins_of,
 )
 from harken.tasks.interface import Form
-from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.job import FileReading, Job, Prepared, Summary
 from harken.tasks.predictor import Progress
 from harken.tasks.results import Show
 from harken.tasks.scores import Metric, Scores
@@ -89,8 +89,19 @@ class ForecastJob(Job):
         learnt = BASELINE.learn_or_load(folder, resuming, lambda: naive_baseline(task, series, recipe.data.season))
         return prepared.with_baseline(learnt)
 
-    def evaluate(self, model: Forecaster, split: str | None, files: list[Path], progress: Progress) -> Scores:
-        return evaluate(model, split, files, progress)
+    def held_out(self, model: Forecaster, split: str | None) -> tuple[Sequence[Series], str]:
+        """All series of the model, and the part of them that a split names."""
+        return load_series(model.recipe.data), find_part(model.recipe.data, split)
+
+    def read_files(
+        self, model: Forecaster, files: Sequence[Path], reading: FileReading
+    ) -> tuple[tuple[Sequence[Series], str], list[str]]:
+        series = [one for file in files for one in read_series(file, model.recipe.data.layout)]
+        return (series, find_part(model.recipe.data, None)), []
+
+    def score(self, model: Forecaster, examples: tuple[Sequence[Series], str], progress: Progress) -> Scores:
+        series, part = examples
+        return score(model, series, [cut(one, model.recipe.data) for one in series], part, progress)
 
     def predict(
         self,
@@ -186,7 +197,6 @@ def prepare_series(
 
 AT_ONCE = 256  # windows
 REFITTED = 60  # origins of all series together up to which exponential smoothing is fitted anew at each
-NO_PROGRESS: Callable[[int], None] = lambda done: None  # noqa: E731
 
 
 @dataclass(frozen=True)
@@ -223,26 +233,12 @@ def roll(
     return Rolled(truth, quantiles, counted, scales[windows.owner][:, None], windows.owner, windows.origin)
 
 
-def evaluate(
-    model: Forecaster, split: str | None, files: list[Path], progress: Callable[[int], None] = NO_PROGRESS
-) -> Scores:
-    """Score a forecaster on a part of its own series, or on files of others.
-
-    Raises:
-        UserError: no such part, or files that do not fit.
-    """
-    data = model.recipe.data
-    part = find_part(data, split)
-    series = [one for file in files for one in read_series(file, data.layout)] or load_series(data)
-    return score(model, series, [cut(one, data) for one in series], part, progress)
-
-
 def score(
     model: Forecaster,
     series: Sequence[Series],
     cuts: Sequence[Cut],
     part: str,
-    progress: Callable[[int], None] = NO_PROGRESS,
+    progress: Progress,
 ) -> Scores:
     """All metrics, with those of the methods to beat beside them."""
     rolled = roll(model, series, cuts, part, progress)

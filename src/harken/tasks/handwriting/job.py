@@ -151,7 +151,7 @@ RECOGNISER_THREADS = 1  # its sums, and so what it reads, are the same whatever 
 
 
 def _add_legibility(
-    synthesizer: HandwritingSynthesizer, drawings: list[Drawing], scores: Scores, progress: Progress
+    synthesizer: HandwritingSynthesizer, drawings: Sequence[Drawing], scores: Scores, progress: Progress
 ) -> list[Strokes]:
     assert synthesizer.tokenizer is not None
     threads = torch.get_num_threads()

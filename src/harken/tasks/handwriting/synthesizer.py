@@ -109,15 +109,8 @@ Texts = list[str] | list[None] | list[str | None]
 class HandwritingSynthesizer(Predictor[HandwritingRecipe, HandwritingModel]):
     """Model, alphabet and recipe of one folder; load it with `harken.load`."""
 
-    def __init__(
-        self,
-        recipe: HandwritingRecipe,
-        model: HandwritingModel,
-        tokenizer: Tokenizer | None,
-        folder: Path | None = None,
-    ) -> None:
-        super().__init__(recipe, model, folder)
-        self.tokenizer = tokenizer
+    tokenizer: Tokenizer | None
+    parts = (("tokenizer", ALPHABET),)
 
     @classmethod
     def open(cls, folder: Path, recipe: HandwritingRecipe, device: str) -> Self:

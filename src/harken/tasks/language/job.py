@@ -22,7 +22,6 @@ from harken.errors import UserError
 from harken.inspection.pictures.picture import Picture
 from harken.inspection.pictures.sequences import Surprisal
 from harken.metrics.interval import Interval, bootstrap
-from harken.models.build import build_language
 from harken.models.sizing import measure
 from harken.tasks.job import FileReading, Job, Prepared, Summary
 from harken.tasks.language.interface import INTERFACE, GenerateOptions
@@ -107,7 +106,7 @@ class LanguageJob(Job):
                 lambda texts: train_tokenizer(kind, texts, settings.size, seed, min_count=settings.min_count),
             ),
         )
-        model, pretrained = build_language(recipe.model, tokenizer.size), PretrainedEmbeddings(recipe, folder, resuming)
+        model, pretrained = LanguageModel.build(recipe, tokenizer), PretrainedEmbeddings(recipe, folder, resuming)
         pretrained.fill(model.embedding.weight, words_of(tokenizer), corpus.train, width_key(recipe.model))
         train, valid = (corpus_ids(tokenizer, lines, recipe.data.lines) for lines in (corpus.train, corpus.valid))
         if min(len(train), len(valid)) < LEAST_TOKENS:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -54,16 +53,13 @@ class ScoredText:
 class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
     """Network, tokenizer and recipe of one folder; load it with `harken.load`."""
 
-    def __init__(
-        self, recipe: LanguageRecipe, model: LanguageNetwork, tokenizer: Tokenizer, folder: Path | None = None
-    ) -> None:
-        super().__init__(recipe, model, folder)
-        self.tokenizer = tokenizer
+    tokenizer: Tokenizer
+    parts = (("tokenizer", TOKENIZER),)
 
-    @classmethod
-    def open(cls, folder: Path, recipe: LanguageRecipe, device: str) -> Self:
-        tokenizer = TOKENIZER.load(folder)
-        return cls(recipe, build_language(recipe.model, tokenizer.size), tokenizer, folder)
+    @staticmethod
+    def build(recipe: LanguageRecipe, tokenizer: Tokenizer) -> LanguageNetwork:
+        """A network with new weights."""
+        return build_language(recipe.model, tokenizer.size)
 
     def generate(
         self,

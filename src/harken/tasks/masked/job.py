@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -72,16 +72,13 @@ class FilledText(Result):
 class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
     """Model, tokenizer and recipe of one folder; load it with `harken.load`."""
 
-    def __init__(
-        self, recipe: MaskedRecipe, model: MaskedModel, tokenizer: Tokenizer, folder: Path | None = None
-    ) -> None:
-        super().__init__(recipe, model, folder)
-        self.tokenizer = tokenizer
+    tokenizer: Tokenizer
+    parts = (("tokenizer", TOKENIZER),)
 
-    @classmethod
-    def open(cls, folder: Path, recipe: MaskedRecipe, device: str) -> Self:
-        tokenizer = TOKENIZER.load(folder)
-        return cls(recipe, build_masked_model(recipe, tokenizer.size), tokenizer, folder)
+    @staticmethod
+    def build(recipe: MaskedRecipe, tokenizer: Tokenizer) -> MaskedModel:
+        """A network with new weights."""
+        return build_masked_model(recipe, tokenizer.size)
 
     @torch.no_grad()
     def fill(self, text: str, count: int = 5) -> list[list[tuple[str, float]]]:
@@ -182,7 +179,7 @@ class MaskedJob(LinesJob):
 
     def prepare_data(self, recipe: MaskedRecipe, text: Lines, folder: Path, resuming: bool) -> Prepared:
         tokenizer = TOKENIZER.learn_or_load(folder, resuming, lambda: learn_tokenizer(recipe, text.train))
-        model, pretrained = build_masked_model(recipe, tokenizer.size), PretrainedEmbeddings(recipe, folder, resuming)
+        model, pretrained = MaskedLanguageModel.build(recipe, tokenizer), PretrainedEmbeddings(recipe, folder, resuming)
         pretrained.fill(model.table, words_of(tokenizer), text.train, width_key(recipe.model))
         train, valid = (as_rows(lines, tokenizer, recipe.data.max_tokens) for lines in (text.train, text.valid))
         task = MaskedTask(recipe.train, model, tokenizer.size, recipe.masking.rate, train, valid)

@@ -74,23 +74,21 @@ def build_network(recipe: TranscribeRecipe, symbols: int) -> TranscriberNetwork:
 class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
     """Model, symbols, n-gram and recipe of one folder; load it with `harken.load`."""
 
-    def __init__(
-        self,
-        recipe: TranscribeRecipe,
-        model: TranscriberNetwork,
-        symbols: Symbols,
-        language: NGram,
-        folder: Path | None = None,
-    ) -> None:
-        super().__init__(recipe, model, folder)
-        self.symbols, self.language = symbols, language
+    symbols: Symbols
+    language: NGram
+    parts = (("symbols", SYMBOLS), ("language", LANGUAGE))
+
+    @staticmethod
+    def build(recipe: TranscribeRecipe, symbols: Symbols, language: NGram) -> TranscriberNetwork:
+        """A network with new weights."""
+        return build_network(recipe, len(symbols))
 
     @classmethod
     def open(cls, folder: Path, recipe: TranscribeRecipe, device: str) -> Self:
-        symbols, language = SYMBOLS.load(folder), LANGUAGE.load(folder)
-        if language.size != len(symbols) + 1:
+        predictor = super().open(folder, recipe, device)
+        if predictor.language.size != len(predictor.symbols) + 1:
             raise UserError(f"{folder / LANGUAGE.file} does not fit {FILE} beside it; copy the folder again")
-        return cls(recipe, build_network(recipe, len(symbols)), symbols, language, folder)
+        return predictor
 
     def hear(self, sound: Sound, rate: int | None = None) -> tuple[str, np.ndarray]:
         """(name, samples (n,) at the model's rate) of a file, or of samples (n,) or (n, channels).
