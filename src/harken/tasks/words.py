@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ from harken.data.rows import (
     id_type,
     rows_of,
 )
-from harken.data.tokenizers.tokens import SPECIALS, UNK
+from harken.data.tokenizers.tokens import BOS, EOS, SPECIALS, UNK
 from harken.errors import UserError
 from harken.files import atomic_write
 from harken.models.heads.character_features import WordBatch
@@ -186,13 +186,16 @@ VOCABULARY = ObjectArtifact(Vocabulary, FILE)
 class WordRows:
     """All sentences of a split; every distinct word of a batch is spelled once."""
 
+    has_ends: ClassVar[bool] = False  # whether every sentence begins with BOS and ends with EOS
+
     def __init__(self, words: TokenRows, forms: TokenRows, spellings: TokenRows) -> None:
         self.words, self.forms, self.spellings = words, forms, spellings
 
     @classmethod
-    def of(cls, sentences: Sequence[Sequence[str]], vocabulary: Vocabulary) -> WordRows:
+    def of(cls, sentences: Sequence[Sequence[str]], vocabulary: Vocabulary) -> Self:
         """The words of some sentences."""
-        return cls(*cls._parts(sentences, different(sentences), vocabulary))
+        texts = different(sentences)
+        return cls(*cls.ids(sentences, cls.numbers(texts), vocabulary), cls.spelled(texts, vocabulary))
 
     @classmethod
     def of_tagged(cls, sentences: Rows[Any], vocabulary: Vocabulary) -> tuple[WordRows, TokenRows]:
@@ -200,9 +203,9 @@ class WordRows:
 
         def encode(columns: Columns) -> list[Encoded]:
             texts = different(columns[0])
-            words, forms, spellings = cls._parts(columns[0], texts, vocabulary)
+            words, forms = cls.ids(columns[0], cls.numbers(texts), vocabulary)
             tags = TokenRows.from_lists([vocabulary.tag_ids(tags) for tags in columns[1]])
-            return [words, References(forms), tags, Distinct(texts, spellings)]
+            return [words, References(forms), tags, Distinct(texts, cls.spelled(texts, vocabulary))]
 
         types = {
             "words": id_type(vocabulary.word_count),
@@ -213,16 +216,27 @@ class WordRows:
         words, forms, tags, spellings = sentences.encode(types, encode, [asdict(vocabulary)])
         return cls(words, forms, spellings), tags
 
-    @staticmethod
-    def _parts(
-        sentences: Sequence[Sequence[str]], texts: Sequence[str], vocabulary: Vocabulary
-    ) -> tuple[TokenRows, TokenRows, TokenRows]:
-        number = {text: place for place, text in enumerate(texts)}
-        return (
-            TokenRows.from_lists([vocabulary.word_ids(sentence) for sentence in sentences]),
-            TokenRows.from_lists([[number[word] for word in sentence] for sentence in sentences]),
-            TokenRows.from_lists([vocabulary.spelling(text) for text in texts]),
-        )
+    @classmethod
+    def numbers(cls, texts: Iterable[str]) -> dict[str, int]:
+        """The number of the spelling of every text; those of the ends come first."""
+        return {text: number for number, text in enumerate(texts, start=2 if cls.has_ends else 0)}
+
+    @classmethod
+    def ids(
+        cls, sentences: Sequence[Sequence[str]], numbers: Mapping[str, int], vocabulary: Vocabulary
+    ) -> list[TokenRows]:
+        """The words of sentences, and the number of the spelling of each."""
+        words = [vocabulary.word_ids(sentence) for sentence in sentences]
+        forms = [[numbers[word] for word in sentence] for sentence in sentences]
+        if cls.has_ends:
+            words, forms = [[BOS, *row, EOS] for row in words], [[0, *row, 1] for row in forms]
+        return [TokenRows.from_lists(words), TokenRows.from_lists(forms)]
+
+    @classmethod
+    def spelled(cls, texts: Iterable[str], vocabulary: Vocabulary) -> TokenRows:
+        """The characters of every text."""
+        ends = [[BOS], [EOS]] if cls.has_ends else []
+        return TokenRows.from_lists([*ends, *map(vocabulary.spelling, texts)])
 
     def __len__(self) -> int:
         return len(self.words)

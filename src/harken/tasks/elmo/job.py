@@ -20,7 +20,7 @@ from torch import Tensor
 from harken.data.text.lines import Lines
 from harken.embeddings.contextual import mixed
 from harken.errors import UserError
-from harken.metrics.interval import Interval, bootstrap
+from harken.metrics.interval import bootstrap
 from harken.models.base import require_numbers
 from harken.models.heads.character_features import WordBatch
 from harken.models.language.elmo import ElmoNetwork
@@ -137,7 +137,7 @@ class Elmo(Predictor[ElmoRecipe, ElmoNetwork]):
             ("backward perplexity", back, words),
         ):
             loss = bootstrap(losses, count)
-            interval = Interval(*(math.exp(value) for value in (loss.value, loss.low, loss.high)))
+            interval = loss.map(math.exp)
             metrics.append(Metric.of(name, interval, f"of {int(count.sum()):,} words; lower is better", digits=2))
         return Scores(len(sentences), "sentences", metrics)
 

@@ -21,7 +21,7 @@ from harken.data.tokenizers.tokens import UNK
 from harken.errors import UserError
 from harken.inspection.pictures.picture import Picture
 from harken.inspection.pictures.sequences import Surprisal
-from harken.metrics.interval import Interval, bootstrap
+from harken.metrics.interval import bootstrap
 from harken.models.sizing import measure
 from harken.tasks.job import FileReading, Job, Prepared, Summary
 from harken.tasks.language.interface import INTERFACE, GenerateOptions
@@ -234,20 +234,15 @@ def metrics_of(surprise: np.ndarray, characters: int, kind: str, name: str) -> l
     counts = np.diff([*blocks, len(surprise)])
     nats = bootstrap(sums, counts)
     note = "interpolated Kneser-Ney on the same training text; lower is better" if name else "lower is better"
-    perplexity = Metric.of(f"{name}perplexity", changed(nats, math.exp), f"of a token; {note}", 2)
+    perplexity = Metric.of(f"{name}perplexity", nats.map(math.exp), f"of a token; {note}", 2)
     token = "character" if kind == "character" else "token"
     per_token = Metric.of(f"{name}nats per {token}", nats, note)
-    bits = Metric.of(f"{name}bits per {token}", changed(nats, lambda value: value / math.log(2)))
+    bits = Metric.of(f"{name}bits per {token}", nats.map(lambda value: value / math.log(2)))
     if kind == "character":
         return [per_token, bits, perplexity]
     share = len(surprise) / max(characters, 1) / math.log(2)
-    per_character = Metric.of(f"{name}bits per character", changed(nats, lambda value: value * share))
+    per_character = Metric.of(f"{name}bits per character", nats.map(lambda value: value * share))
     return [perplexity, per_token, bits, per_character]
-
-
-def changed(interval: Interval, change: Callable[[float], float]) -> Interval:
-    """The interval of an increasing function of what it is of."""
-    return Interval(change(interval.value), change(interval.low), change(interval.high))
 
 
 def how_scored(model: LanguageModel) -> str:

@@ -24,7 +24,7 @@ from harken.errors import UserError
 from harken.inspection.measures.gates import ENDS, axis_pieces
 from harken.inspection.pictures.picture import Picture
 from harken.inspection.pictures.tables import HeatMaps, ShadeTable
-from harken.metrics.interval import Interval, bootstrap
+from harken.metrics.interval import bootstrap
 from harken.models.build import build_encoder
 from harken.models.heads.masked import FIRST_WORD, MASK, MaskedModel
 from harken.models.reader import Reader, TokenInput
@@ -145,7 +145,7 @@ class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
         )
         losses, right, words = np.array(scores).T
         loss = bootstrap(losses, words)
-        perplexity = Interval(*(math.exp(value) for value in (loss.value, loss.low, loss.high)))
+        perplexity = loss.map(math.exp)
         note = f"of {int(words.sum()):,} masked words"
         return Scores(
             len(rows),
