@@ -115,7 +115,7 @@ def predict_all(
                 print(part, end="", flush=True)
             print()
         return
-    number, kept = 0, list[Result]()
+    number, drawn = 0, list[Result]()
     with counting(interface.unit, command.value is not None and not sys.stdout.isatty()) as tick:
         for batch in in_batches(inputs, command.value, interface.batch):
             results = map(as_result, job.predict(model, batch, options, tick))
@@ -129,9 +129,9 @@ def predict_all(
                     logger.info(note)
                 number += 1
                 if command.out is not None:
-                    kept.append(result)
+                    drawn.append(result)
     if command.out is not None:
-        save_figure(job.figure(kept), command.out)
+        save_figure(job.figure(drawn), command.out)
 
 
 def print_records(interface: Interface, number: int, example: Any, result: Result, options: Options) -> None:

@@ -159,14 +159,14 @@ def format_skipped(skipped: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {reason}" for reason, count in skipped.items()) or "none"
 
 
-def files_at(place: Place) -> list[InputFile]:
+def files_at(declared: Place) -> list[InputFile]:
     """The file or folder of one path, or all files that fit a pattern."""
-    path = location(place)
-    if path is None or place.kind.is_base or place.kind.is_output:
+    path = location(declared)
+    if path is None or declared.kind.is_base or declared.kind.is_output:
         return []
     if not is_pattern(path) or os.path.exists(path):
-        return [InputFile(place.key, Path(path))]
-    return [InputFile(place.key, Path(file), os.path.basename(file)) for file in sorted(glob(path, recursive=True))]
+        return [InputFile(declared.key, Path(path))]
+    return [InputFile(declared.key, Path(file), os.path.basename(file)) for file in sorted(glob(path, recursive=True))]
 
 
 class FileReading(NamedTuple):
@@ -241,7 +241,7 @@ class Job:
         Raises:
             UserError: a file that says which others are read is missing or damaged.
         """
-        return [file for place in paths_in(recipe) for file in files_at(place)]
+        return [file for declared in paths_in(recipe) for file in files_at(declared)]
 
     def load(self, folder: Path, recipe: Any, device: str) -> Any:
         """The model of a finished folder, as an object to use.

@@ -154,5 +154,5 @@ class Predictor(Generic[R, M]):
 
     def __repr__(self) -> str:
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
-        place = f", {str(self.folder)!r}" if self.folder else ""
-        return f"{type(self).__name__}({self.recipe.model.title!r}, {parameters:,} parameters, {self.device}{place})"
+        folder = f", {str(self.folder)!r}" if self.folder else ""
+        return f"{type(self).__name__}({self.recipe.model.title!r}, {parameters:,} parameters, {self.device}{folder})"

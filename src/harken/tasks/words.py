@@ -76,8 +76,8 @@ class Vocabulary:
         """From the training sentences; `more_words` and `more_tags` are known though they are not seen in them."""
         counts = WordCounts.of_rows(rows_of(sentences), lowercase, min_count)
         words = [word for word, count in _by_count(counts.words) if count >= min_count]
-        seen = set(words)
-        words += [word for word in dict.fromkeys(more_words) if word not in seen]
+        counted = set(words)
+        words += [word for word in dict.fromkeys(more_words) if word not in counted]
         characters = [character for character, _ in _by_count(counts.characters)]
         return cls(sorted({*counts.tags, *more_tags}), words, characters, lowercase)
 
@@ -158,10 +158,10 @@ class WordCounts(NamedTuple):
         forms: Counter[str] = Counter(chain.from_iterable(sentences))
         words: Counter[str] = Counter()
         characters: Counter[str] = Counter()
-        for form, seen in forms.items():
-            words[form.lower() if lowercase else form] += seen
+        for form, count in forms.items():
+            words[form.lower() if lowercase else form] += count
             for character in form:
-                characters[character] += seen
+                characters[character] += count
         return cls(words, characters, Counter(chain.from_iterable(tags)))
 
     @classmethod
@@ -224,13 +224,13 @@ class WordRows:
     @classmethod
     def ids(
         cls, sentences: Sequence[Sequence[str]], numbers: Mapping[str, int], vocabulary: Vocabulary
-    ) -> list[TokenRows]:
+    ) -> tuple[TokenRows, TokenRows]:
         """The words of sentences, and the number of the spelling of each."""
         words = [vocabulary.word_ids(sentence) for sentence in sentences]
         forms = [[numbers[word] for word in sentence] for sentence in sentences]
         if cls.has_ends:
             words, forms = [[BOS, *row, EOS] for row in words], [[0, *row, 1] for row in forms]
-        return [TokenRows.from_lists(words), TokenRows.from_lists(forms)]
+        return TokenRows.from_lists(words), TokenRows.from_lists(forms)
 
     @classmethod
     def spelled(cls, texts: Iterable[str], vocabulary: Vocabulary) -> TokenRows:
@@ -250,9 +250,9 @@ class WordRows:
         """The chosen sentences, and their lengths (B,)."""
         words, lengths = self.words.gather(rows)
         forms, _ = self.forms.gather(rows)  # padding is the first word of the split, which costs nothing
-        distinct, place = np.unique(forms.numpy(), return_inverse=True)
+        distinct, form_indices = np.unique(forms.numpy(), return_inverse=True)
         spellings, _ = self.spellings.gather(distinct)
-        return WordBatch(words, torch.from_numpy(place.reshape(forms.shape)), spellings), lengths
+        return WordBatch(words, torch.from_numpy(form_indices.reshape(forms.shape)), spellings), lengths
 
 
 def _by_count(counts: Counter[str]) -> list[tuple[str, int]]:

@@ -156,7 +156,7 @@ def _show_gates(model: Any, sentence: str, layer: int | None, out: Path | None, 
 
     trace = gates(model, sentence)
     if layer is not None and layer > len(trace):
-        names = ", ".join(f"{number} {one.name}" for number, one in enumerate(trace, 1))
+        names = ", ".join(f"{number} {layer_trace.name}" for number, layer_trace in enumerate(trace, 1))
         raise UserError(f"--layer {layer} is not there; choose one of: {names}")
     chosen = None if layer is None else layer - 1
     shown = trace.to_dict() if chosen is None else {"title": trace.title, "layers": [trace[chosen].to_dict()]}

@@ -37,8 +37,8 @@ def check(
     from harken.recipe.errors import written
 
     with TemporaryDirectory(prefix="harken-") as folder:
-        place = Path(folder) / "recipe.toml"
-        chosen = recipe_of(recipe, place, overrides, task=task, text=text_column, target=target_column)
+        path = Path(folder) / "recipe.toml"
+        chosen = recipe_of(recipe, path, overrides, task=task, text=text_column, target=target_column)
         with steps() as progress:
             report = run(chosen, overrides or [], measure=measure, progress=progress)
     if as_json:
@@ -70,7 +70,7 @@ def check(
             ("run", f"about {report.updates:,} updates, {report.epochs:,.1f} epochs"),
             ("time", f"about {format_seconds(report.seconds)} on this machine as busy as it is now"),
         ]
-    rows += [("plan", f"{one.key} = {written(one.value)}: {one.reason}") for one in report.decisions]
+    rows += [("plan", f"{chosen.key} = {written(chosen.value)}: {chosen.reason}") for chosen in report.decisions]
     print_table(("", ""), [*rows, *(("note", note) for note in report.notes)])
 
 

@@ -66,8 +66,8 @@ def new(
     if not minutes > 0:
         raise UserError(f"training cannot take {minutes:g} minutes; give a number above 0")
     stem = Path(data).resolve().name.partition(".")[0]
-    place = write_recipe(inferred, out or Path(f"{stem}.toml"), minutes)
-    logger.info(f"Wrote {place}. Try\n  harken check {place}\n  harken train {place} --out runs/{stem}")
+    path = write_recipe(inferred, out or Path(f"{stem}.toml"), minutes)
+    logger.info(f"Wrote {path}. Try\n  harken check {path}\n  harken train {path} --out runs/{stem}")
 
 
 def ask_task(data: str, text: str | None, target: str | None, pair: str | None) -> str:
@@ -90,7 +90,7 @@ def ask_task(data: str, text: str | None, target: str | None, pair: str | None) 
 
 def recipe_of(
     given: str,
-    place: Path,
+    path: Path,
     overrides: Sequence[str] | None,
     *,
     task: str | None,
@@ -116,7 +116,7 @@ def recipe_of(
 
     columns = {"task": task, "text": text, "target": target}
     if is_data(given) and not is_follower:
-        inferred, note = recipe_file(given, place, overrides or [], keep=keep, replace=replace, **columns)
+        inferred, note = recipe_file(given, path, overrides or [], keep=keep, replace=replace, **columns)
         if note:
             logger.info(note)
         return str(inferred)

@@ -123,12 +123,12 @@ class Answerer(Predictor[AnswerRecipe, Network]):
             scores, attention = self.model(*to_device(ids.batch(indices), self.device))
             texts, probabilities = texts_of_scores(scores, self.answers, self.tokenizer)
             weights = attention.float().cpu().numpy()  # (B, H, F)
-            for place, index in enumerate(indices):
-                one = questions[index]
-                hops = np.zeros((weights.shape[1], len(one.facts)))
-                count = min(len(one.facts), self.recipe.model.max_facts)
-                hops[:, len(one.facts) - count :] = weights[place, :, :count]
-                yield Answer(texts[place], float(probabilities[place]), one.facts, one.question, hops)
+            for row, index in enumerate(indices):
+                question = questions[index]
+                hops = np.zeros((weights.shape[1], len(question.facts)))
+                count = min(len(question.facts), self.recipe.model.max_facts)
+                hops[:, len(question.facts) - count :] = weights[row, :, :count]
+                yield Answer(texts[row], float(probabilities[row]), question.facts, question.question, hops)
 
         return self.map(length_batches(ids.lengths, BATCH), lambda indices: list(run(indices)), progress)
 
@@ -164,11 +164,12 @@ class Answerer(Predictor[AnswerRecipe, Network]):
             self._refuse(question)
         return QuestionIds(questions, self.tokenizer, self.recipe.model.max_facts)
 
-    def _refuse(self, one: Question) -> None:
-        if not any(words_of(fact) for fact in one.facts):
-            raise UserError(f'there is no fact to answer "{one.question}" from; give at least one sentence')
-        words = self.tokenizer.encode(words_of(one.question))
+    def _refuse(self, question: Question) -> None:
+        if not any(words_of(fact) for fact in question.facts):
+            raise UserError(f'there is no fact to answer "{question.question}" from; give at least one sentence')
+        words = self.tokenizer.encode(words_of(question.question))
         if not words:
             raise UserError("the question is empty; give some words")
         if all(word == UNK for word in words):
-            raise UserError(f'the model knows no word of the question "{one.question}"; ask with words of its stories')
+            text = question.question
+            raise UserError(f'the model knows no word of the question "{text}"; ask with words of its stories')

@@ -68,7 +68,7 @@ class AnswerJob(Job):
             skipped=asked.skipped,
             skipped_unit="training questions",
             facts={"vocabulary": known, **pretrained.facts},
-            notes=pretrained.said,
+            notes=pretrained.notes,
         )
         task = AnswerTask(recipe, asked.train, asked.valid, model, tokenizer, answers)
         return summary.prepared(task, measure(model, FACTS, terms=1).flops, asked)
@@ -137,7 +137,7 @@ def answers_of(questions: Sequence[Question]) -> Iterable[str]:
     return answers
 
 
-def supported(answer: Answer, one: Question) -> bool:
+def supported(answer: Answer, question: Question) -> bool:
     """Whether as many facts as are needed, those with the most attention, are the needed ones."""
-    needed = sorted(set(one.supporting or ()))
+    needed = sorted(set(question.supporting or ()))
     return answer.best_facts(len(needed)) == needed

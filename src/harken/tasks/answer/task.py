@@ -57,7 +57,7 @@ class Answers:
     @cached_property
     def places(self) -> dict[str, int]:
         """The id of every text."""
-        return {text: place for place, text in enumerate(self.texts)}
+        return {text: index for index, text in enumerate(self.texts)}
 
     def save(self, folder: Path) -> None:
         """Write answers.json."""
@@ -119,7 +119,7 @@ class AnswerTask(SequenceTask[Answerer, AnswerBatch]):
         self.train_ids = QuestionIds(train, tokenizer, recipe.model.max_facts)
         self.valid_ids = QuestionIds(valid, tokenizer, recipe.model.max_facts)
         super().__init__(model, recipe.train, self.train_ids.lengths, self.valid_ids.lengths)
-        self.valid_answers = [one.answer for one in valid]
+        self.valid_answers = [question.answer for question in valid]
         self.labels = AnswerIds(train, answers, tokenizer)
         self.valid_labels = AnswerIds(valid, answers, tokenizer)
         if answers.kind == "pointer":
@@ -138,7 +138,7 @@ class AnswerTask(SequenceTask[Answerer, AnswerBatch]):
         for part in drawn:
             alike = part[np.argsort(self.lengths[part], kind="stable")]
             batches += [alike[start : start + rows] for start in range(0, len(alike), rows)]
-        return [batches[place] for place in random.permutation(len(batches))]
+        return [batches[index] for index in random.permutation(len(batches))]
 
     def size(self, indices: Indices) -> int:
         """Questions."""
@@ -194,8 +194,8 @@ class AnswerIds:
             ids[counts > 0] = self.rows.flat[offsets[indices[counts > 0]]]
             return torch.from_numpy(ids)
         labels = torch.zeros(len(indices), len(self.answers.texts))
-        for place, index in enumerate(indices):
-            labels[place, self.rows[int(index)].astype(np.int64)] = 1.0
+        for row, index in enumerate(indices):
+            labels[row, self.rows[int(index)].astype(np.int64)] = 1.0
         return labels
 
 
@@ -214,14 +214,14 @@ def texts_of_scores(scores: Tensor, answers: Answers, tokenizer: Tokenizer) -> t
         some = (probabilities >= 0.5) | (
             probabilities == probabilities.amax(1, keepdim=True)
         )  # at least the best of them
-        texts = [BETWEEN.join(answers.texts[place] for place in np.flatnonzero(row)) for row in some.cpu().numpy()]
+        texts = [BETWEEN.join(answers.texts[answer] for answer in np.flatnonzero(row)) for row in some.cpu().numpy()]
         sure = torch.where(some, probabilities, 1 - probabilities).prod(1)
         return texts, sure.detach().cpu().numpy()
     probabilities, best = torch.softmax(scores.float(), -1).max(-1)
     if answers.kind == "pointer":
-        texts = [tokenizer.decode([place]) for place in best.tolist()]
+        texts = [tokenizer.decode([answer]) for answer in best.tolist()]
     else:
-        texts = [answers.texts[place] for place in best.tolist()]
+        texts = [answers.texts[answer] for answer in best.tolist()]
     return texts, probabilities.detach().cpu().numpy()
 
 

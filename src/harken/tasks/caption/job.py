@@ -85,7 +85,7 @@ class CaptionJob(Job):
                 "vocabulary": f"{words.kind}, {tokenizer.size:,} pieces",
                 **pretrained.facts,
             },
-            notes=[*pretrained.said, *corpus.notes],
+            notes=[*pretrained.notes, *corpus.notes],
         )
         task = CaptionTask(recipe, corpus, model, tokenizer)
         return summary.prepared(task, measure(model, CAPTION).flops, corpus)
@@ -173,11 +173,11 @@ def errors_page(
     maps = [
         _entry(captions[row], examples[row], scores[row], looks[row]) for row in wrong[:WORST] if captions[row].words
     ]
-    about = (
+    summary = (
         f"{len(wrong):,} of {len(captions):,} captions differ from every reference or look elsewhere than they name; "
         f"the {len(maps)} worst by BLEU of the caption."
     )
-    return CaptionPage(maps, "Worst captions", about)
+    return CaptionPage(maps, "Worst captions", summary)
 
 
 def _entry(caption: Caption, example: Captioned, score: float, looks: Sequence[Look]) -> CaptionMap:
@@ -194,4 +194,4 @@ def _entry(caption: Caption, example: Captioned, score: float, looks: Sequence[L
 
 def nearest(text: str, references: Sequence[str], count: int = 2) -> list[str]:
     """The references most like the text."""
-    return sorted(references, key=lambda one: -sentence_bleu(text, [one]))[:count]
+    return sorted(references, key=lambda reference: -sentence_bleu(text, [reference]))[:count]

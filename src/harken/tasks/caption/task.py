@@ -99,8 +99,9 @@ class CaptionTask(SequenceTask[CaptionModel, CaptionBatch]):
         if data.shift:
             size = images.shape[2]
             wide = F.pad(images, [data.shift] * 4, mode="replicate")
-            places = torch.randint(0, 2 * data.shift + 1, (len(images), 2)).tolist()
-            images = torch.stack([one[:, y : y + size, x : x + size] for one, (y, x) in zip(wide, places, strict=True)])
+            offsets = torch.randint(0, 2 * data.shift + 1, (len(images), 2)).tolist()
+            pairs = zip(wide, offsets, strict=True)
+            images = torch.stack([image[:, y : y + size, x : x + size] for image, (y, x) in pairs])
         return images
 
     def valid_batches(self, part: int, parts: int) -> Sequence[Indices]:

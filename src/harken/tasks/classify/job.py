@@ -119,8 +119,8 @@ class ClassifyJob(LabelledJob):
     def describe(self, recipe: ClassifyRecipe, targets: Labels, train: Labelled) -> tuple[str, str, dict[str, str]]:
         name = f"{recipe.model.title}, {recipe.classifier.pooling} pooling"
         counts: Counter[str] = Counter()
-        for (label, _), seen in train.label_counts().items():
-            counts[label] += seen
+        for (label, _), count in train.label_counts().items():
+            counts[label] += count
         return name, f"{len(targets.classes)} classes", {"labels": format_counts(counts)}
 
     def score(self, model: Classifier, examples: Labelled, progress: Progress) -> Scores:
@@ -132,7 +132,8 @@ class ClassifyJob(LabelledJob):
         fitted, count = fit_label_baseline(train.values, train.labels, recipe.train.seed)
         scores = {}
         for name, part in parts.items():
-            right = [one == other for one, other in zip(fitted.predict(part.values), part.labels, strict=True)]
+            pairs = zip(fitted.predict(part.values), part.labels, strict=True)
+            right = [predicted == label for predicted, label in pairs]
             scores[name] = {"accuracy": sum(right) / max(1, len(right)), COUNT: len(right)}
         return Baseline(fitted.name, "accuracy", scores, count, sampled=count < len(train))
 
@@ -161,7 +162,7 @@ def training_labels(train: Labelled, targets: Labels) -> np.ndarray:
     side = 1 if targets.fine is None else 2
 
     def encode(columns: Columns) -> list[TokenRows]:
-        return [TokenRows.from_lists([[place] for place in numbers_of(columns[side], targets.names, "training")])]
+        return [TokenRows.from_lists([[number] for number in numbers_of(columns[side], targets.names, "training")])]
 
     types = {"labels": id_type(len(targets.names))}
     return train.rows.encode(types, encode, ["labels", side, targets.names])[0].flat
@@ -174,15 +175,15 @@ def score_labels(labels: np.ndarray, probabilities: np.ndarray, classes: list[st
         labels: (N,) the place of each right class.
         probabilities: (N, K).
     """
-    said = probabilities.argmax(1)
-    matrix = confusion(labels, said, len(classes))
-    by_class = f1_by_class(labels, said, len(classes))
-    f1 = resampled(len(labels), lambda rows: macro_f1(labels[rows], said[rows]))
+    predicted = probabilities.argmax(1)
+    matrix = confusion(labels, predicted, len(classes))
+    by_class = f1_by_class(labels, predicted, len(classes))
+    f1 = resampled(len(labels), lambda rows: macro_f1(labels[rows], predicted[rows]))
     return Scores(
         len(labels),
         unit,
         [
-            Metric.of("accuracy", bootstrap(labels == said), "share of labels that are right", 4),
+            Metric.of("accuracy", bootstrap(labels == predicted), "share of labels that are right", 4),
             Metric.of("macro_f1", f1, f"mean of F1 over {len(classes)} classes", 4),
         ],
         {"confusion": ConfusionMatrix(matrix, classes)},
@@ -192,5 +193,5 @@ def score_labels(labels: np.ndarray, probabilities: np.ndarray, classes: list[st
             "f1": [None if np.isnan(value) else value for value in by_class],
             "loss": float(-np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 1e-30)).mean()),
         },
-        outputs=([classes[place] for place in said], [classes[place] for place in labels]),
+        outputs=([classes[number] for number in predicted], [classes[number] for number in labels]),
     )

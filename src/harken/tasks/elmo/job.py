@@ -167,7 +167,7 @@ class ElmoJob(LinesJob):
         pretrained.fill(model.output.weight, vocabulary.names, text.train, "model.width")
         rows = ElmoRows.of_lines(lines, recipe.data, counts, vocabulary)
         task = ElmoTask(recipe.train, model, rows, ElmoRows.of(valid, vocabulary))
-        reads = f"{len(vocabulary.words):,} words to predict, {len(vocabulary.characters):,} characters"
+        vocabulary_summary = f"{len(vocabulary.words):,} words to predict, {len(vocabulary.characters):,} characters"
         summary = Summary(
             text.name,
             recipe.model.title,
@@ -175,11 +175,11 @@ class ElmoJob(LinesJob):
             sum(map(len, valid)),
             unit="words",
             data_summary=f"{len(rows):,} rows",
-            input_summary=reads,
+            input_summary=vocabulary_summary,
             skipped=text.skipped,
             skipped_unit="lines",
-            facts={"vocabulary": reads, **pretrained.facts},
-            notes=pretrained.said,
+            facts={"vocabulary": vocabulary_summary, **pretrained.facts},
+            notes=pretrained.notes,
         )
         return summary.prepared(task, measure(model, SENTENCE, terms=2 * (SENTENCE - 1)).flops, text)
 

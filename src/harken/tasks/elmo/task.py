@@ -46,7 +46,7 @@ class ElmoRows(WordRows):
         """The sentences of lines whose `word_counts` are known."""
         numbers = cls.numbers(counts)
 
-        def encode(columns: Columns) -> list[TokenRows]:
+        def encode(columns: Columns) -> tuple[TokenRows, ...]:
             return cls.ids(sentences_of(columns[0], config), numbers, vocabulary)
 
         dtype = id_type(max(len(SPECIALS) + len(vocabulary.words), 2 + len(counts)))

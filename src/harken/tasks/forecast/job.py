@@ -75,11 +75,11 @@ class ForecastJob(Job):
 
     def load_data(self, recipe: ForecastRecipe) -> CutSeries:
         series = load_series(recipe.data)
-        return CutSeries(series, [cut(one, recipe.data) for one in series])
+        return CutSeries(series, [cut(part, recipe.data) for part in series])
 
     def load_table(self, recipe: ForecastRecipe, table: dict[str, list[Any]]) -> CutSeries:
-        series = [one.rows(0, recipe.data.rows or len(one)) for one in read_series(table, recipe.data.layout)]
-        return CutSeries(series, [cut(one, recipe.data) for one in series])
+        series = [part.rows(0, recipe.data.rows or len(part)) for part in read_series(table, recipe.data.layout)]
+        return CutSeries(series, [cut(part, recipe.data) for part in series])
 
     def prepare_data(self, recipe: ForecastRecipe, data: CutSeries, folder: Path, resuming: bool) -> Prepared:
         series = data.series
@@ -96,12 +96,12 @@ class ForecastJob(Job):
     def read_files(
         self, model: Forecaster, files: Sequence[Path], reading: FileReading
     ) -> tuple[tuple[Sequence[Series], str], list[str]]:
-        series = [one for file in files for one in read_series(file, model.recipe.data.layout)]
+        series = [part for file in files for part in read_series(file, model.recipe.data.layout)]
         return (series, find_part(model.recipe.data, None)), []
 
     def score(self, model: Forecaster, examples: tuple[Sequence[Series], str], progress: Progress) -> Scores:
-        series, part = examples
-        return score(model, series, [cut(one, model.recipe.data) for one in series], part, progress)
+        series, split = examples
+        return score(model, series, [cut(part, model.recipe.data) for part in series], split, progress)
 
     def predict(
         self,
@@ -142,10 +142,10 @@ class ForecastJob(Job):
         """Pasts that end at rows of a part, one a window, for `harken inspect --gradients`."""
         data, examples = model.recipe.data, []
         part = find_part(data, split)
-        for one in load_series(data):
-            first, end = cut(one, data).span(part)
+        for series in load_series(data):
+            first, end = cut(series, data).span(part)
             origins = range(max(first, data.window), end, max(1, (end - first) // WINDOWS))
-            examples += [one.rows(origin - data.window, origin) for origin in origins]
+            examples += [series.rows(origin - data.window, origin) for origin in origins]
         return examples
 
     def validation(self, best: dict[str, Any]) -> str:
@@ -171,15 +171,15 @@ def prepare_series(
         UserError: series that are too short, or have no logarithm.
     """
     data = recipe.data
-    cuts = [Cut(len(one), len(one), len(one)) if origins else cut(one, data) for one in series]
-    fitted = [one.rows(0, at.train) for one, at in zip(series, cuts, strict=True)]
+    cuts = [Cut(len(part), len(part), len(part)) if origins else cut(part, data) for part in series]
+    fitted = [part.rows(0, at.train) for part, at in zip(series, cuts, strict=True)]
     transform = Transform.choose(fitted, data.transform)
     task = ForecastTask(recipe, series, cuts, transform, origins)
     folder.mkdir(parents=True, exist_ok=True)
     ENDS.learn_or_load(folder, resuming, lambda: Ends.of(series, cuts, data.window, transform.log))
     count = f"{len(series)} series, " if len(series) > 1 else ""
-    rows, held = sum(len(one) for one in series), sum(one.test - one.valid for one in cuts)
-    about = f"{count}{rows:,} rows, of which the last {held:,} are held out"
+    rows, held = sum(len(part) for part in series), sum(part.test - part.valid for part in cuts)
+    data_summary = f"{count}{rows:,} rows, of which the last {held:,} are held out"
     quantiles = ", ".join(map(str, recipe.model.quantiles)) + (", of logarithms" if transform.log else "")
     summary = Summary(
         name_of(data),
@@ -187,9 +187,9 @@ def prepare_series(
         len(task.train),
         len(task.valid),
         unit="windows",
-        data_summary=about,
+        data_summary=data_summary,
         input_summary=f"{data.window} steps in, {data.horizon} out",
-        facts={"series": about, "quantiles": quantiles},
+        facts={"series": data_summary, "quantiles": quantiles},
     )
     flops = measure(task.model, data.window, terms=task.model.horizon).flops
     return summary.prepared(task, flops, CutSeries(series, cuts))
@@ -204,7 +204,7 @@ class Rolled:
     """Forecasts of one part of all series; rows are origins."""
 
     truth: np.ndarray  # (O, T)
-    found: np.ndarray  # (O, T, Q)
+    quantiles: np.ndarray  # (O, T, Q)
     counted: np.ndarray  # (O, T) bool
     scale: np.ndarray  # (O, 1), each series' own
     owner: np.ndarray  # (O,)
@@ -222,14 +222,16 @@ def roll(
 
     def run(indices: np.ndarray) -> Iterable[tuple[np.ndarray, ...]]:
         batch = to_device(windows.batch(indices), model.device)
-        made = model.model.unroll(batch.past, batch.lengths, batch.future)  # (B, T, Q)
-        quantiles, truth = (model.transform.undo(values.double().cpu().numpy()) for values in (made, batch.truth))
+        outputs = model.model.unroll(batch.past, batch.lengths, batch.future)  # (B, T, Q)
+        quantiles, truth = (model.transform.undo(values.double().cpu().numpy()) for values in (outputs, batch.truth))
         return zip(truth, quantiles, batch.counted.cpu().numpy() > 0, strict=True)
 
     starts = range(0, len(windows), AT_ONCE)
     batches = [np.arange(start, min(start + AT_ONCE, len(windows))) for start in starts]
     truth, quantiles, counted = (np.stack(part) for part in zip(*model.map(batches, run, progress), strict=True))
-    scales = np.array([season_scale(one.target[: at.train], data.season) for one, at in zip(series, cuts, strict=True)])
+    scales = np.array(
+        [season_scale(values.target[: at.train], data.season) for values, at in zip(series, cuts, strict=True)]
+    )
     return Rolled(truth, quantiles, counted, scales[windows.owner][:, None], windows.owner, windows.origin)
 
 
@@ -243,7 +245,7 @@ def score(
     """All metrics, with those of the methods to beat beside them."""
     rolled = roll(model, series, cuts, part, progress)
     levels = model.model.quantiles
-    median = rolled.found[..., levels.index(0.5)]
+    median = rolled.quantiles[..., levels.index(0.5)]
     metrics = [Metric.of("MASE", _mase(rolled, median), "below 1: better than seasonal naive was on the training part")]
     for name, forecasts, note in _to_beat(model, series, cuts, part, rolled):
         metrics.append(Metric.of(f"MASE {name}", _mase(rolled, forecasts), note))
@@ -257,10 +259,10 @@ def score(
     error = resampled(len(counts), lambda rows: float(np.sqrt(squares[rows].sum() / counts[rows].sum())))
     metrics.append(Metric.of("RMSE", error, "in the units of the series"))
     if len(levels) > 1:
-        losses = np.mean([pinball(rolled.truth, rolled.found[..., at], q) for at, q in enumerate(levels)], axis=0)
+        losses = np.mean([pinball(rolled.truth, rolled.quantiles[..., at], q) for at, q in enumerate(levels)], axis=0)
         scaled = (losses / rolled.scale * rolled.counted).sum(1)
         metrics.append(Metric.of("pinball", bootstrap(scaled, counts), f"mean over quantiles {levels}, scaled as MASE"))
-        inside = (rolled.found[..., 0] <= rolled.truth) & (rolled.truth <= rolled.found[..., -1])
+        inside = (rolled.quantiles[..., 0] <= rolled.truth) & (rolled.truth <= rolled.quantiles[..., -1])
         note = f"between quantiles {levels[0]} and {levels[-1]}; {levels[-1] - levels[0]:.0%} is right"
         metrics.append(Metric.of("coverage", bootstrap((inside & rolled.counted).sum(1), counts), note))
     picture = model.forecast_at(series[0], cuts[0].span(part)[0] or model.recipe.data.shortest).picture()
@@ -288,15 +290,15 @@ def _to_beat(
     """Forecasts (O, T) of the usual methods at the same origins."""
     data, naive, smoothed, forms = model.recipe.data, [], [], []
     with_smoothing = is_available()
-    for number, (one, at) in enumerate(zip(series, cuts, strict=True)):
+    for number, (values, at) in enumerate(zip(series, cuts, strict=True)):
         origins = rolled.origin[rolled.owner == number].tolist()
-        naive.append(seasonal_naive(one.target, origins, data.horizon, data.season))
+        naive.append(seasonal_naive(values.target, origins, data.horizon, data.season))
         if with_smoothing and origins:
             refit, end = len(rolled.owner) <= REFITTED, at.span(part)[1]
             fitted = max(at.span(part)[0], origins[0])
-            known = one.target[:end]
-            made, form = exponential_smoothing(known, fitted, origins, data.horizon, data.season, refit=refit)
-            smoothed.append(made)
+            known = values.target[:end]
+            forecasts, form = exponential_smoothing(known, fitted, origins, data.horizon, data.season, refit=refit)
+            smoothed.append(forecasts)
             forms.append(form + (", fitted anew at every origin" if refit else ", fitted once"))
     baselines = [("seasonal naive", np.concatenate(naive), f"a season of {data.season} steps ago")]
     if smoothed:

@@ -96,7 +96,8 @@ class HandwritingJob(Job):
         else:
             written = _add_legibility(model, examples, scores, progress)
         shown = written[:SHOWN]
-        scores.pictures["samples"] = InkPicture([one.strokes() for one in shown], [one.text or "" for one in shown])
+        names = [strokes.text or "" for strokes in shown]
+        scores.pictures["samples"] = InkPicture([strokes.strokes() for strokes in shown], names)
         return scores
 
     def predict(
@@ -115,8 +116,8 @@ class HandwritingJob(Job):
         """Points (x, y, pen up), to be drawn one after the other."""
         strokes = model.write(None if model.tokenizer is None else text, options.bias, options.seed)
         points = np.asarray(strokes.points)[:MAX_POINTS]
-        places = np.concatenate([np.cumsum(points[:, :2], 0), points[:, 2:3]], 1)
-        return Show(title=text, more={"points": places})
+        positions = np.concatenate([np.cumsum(points[:, :2], 0), points[:, 2:3]], 1)
+        return Show(title=text, more={"points": positions})
 
     def figure(self, results: Sequence[Drawings]) -> InkPicture:
         return results[0].picture()
@@ -161,7 +162,7 @@ def _add_legibility(
         real = read_drawings(recogniser, drawings, synthesizer.tokenizer)
         texts = [drawing.text or "" for drawing in drawings[:WRITTEN]]
         written = synthesizer.write(texts)
-        read_texts = read_drawings(recogniser, [one.drawing() for one in written], synthesizer.tokenizer)
+        read_texts = read_drawings(recogniser, [strokes.drawing() for strokes in written], synthesizer.tokenizer)
     finally:
         torch.set_num_threads(threads)
     bias = synthesizer.recipe.sampling.bias
@@ -169,5 +170,5 @@ def _add_legibility(
     scores.metrics.append(Metric.of("legible", bootstrap(read_texts.right, read_texts.lengths), note))
     note = f"characters that it reads right of these {len(drawings)} real drawings"
     scores.metrics.append(Metric.of("real_legible", bootstrap(real.right, real.lengths), note))
-    scores.details["unfinished"] = sum(not one.finished for one in written)
+    scores.details["unfinished"] = sum(not strokes.finished for strokes in written)
     return written

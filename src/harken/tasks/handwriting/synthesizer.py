@@ -166,13 +166,13 @@ class HandwritingSynthesizer(Predictor[HandwritingRecipe, HandwritingModel]):
         state = self.model.start(*ids, rows=rows)
         point = torch.zeros(rows, 3, device=self.device)
         over = torch.zeros(rows, dtype=torch.bool, device=self.device)
-        made, looks, ends = [], [], torch.full((rows,), limit, device=self.device)
+        drawn, looks, ends = [], [], torch.full((rows,), limit, device=self.device)
         for number in range(limit):
             values, state, weights = self.model.step(point, state)
             require_numbers(values)
-            place, marks = PenMixture.of(values, MARKS, bias).sample(generator)
-            point = torch.cat([place, marks[:, :1]], -1)
-            made.append(point)
+            movement, marks = PenMixture.of(values, MARKS, bias).sample(generator)
+            point = torch.cat([movement, marks[:, :1]], -1)
+            drawn.append(point)
             looks += [] if weights is None else [weights]
             ended = marks[:, 1] > 0.5
             if weights is not None:
@@ -182,7 +182,7 @@ class HandwritingSynthesizer(Predictor[HandwritingRecipe, HandwritingModel]):
             over |= ending
             if bool(over.all()):
                 break
-        points = torch.stack(made, 1)  # (B, T, 3)
+        points = torch.stack(drawn, 1)  # (B, T, 3)
         points[..., :2] *= self.model.deviation
         windows = torch.stack(looks, 1).cpu().numpy() if looks else None  # (B, T, U)
         drawings = []
@@ -249,7 +249,7 @@ class HandwritingSynthesizer(Predictor[HandwritingRecipe, HandwritingModel]):
         if weights is None:
             return batch, [str(number + 1) for number in range(len(drawing))], f"{example}, point by point"
         names = [*(character.replace(" ", "␣") for character in " ".join((drawing.text or "").split())), "end"]
-        return batch, [names[place] for place in weights[0].argmax(-1).tolist()], f"“{drawing.text}”, point by point"
+        return batch, [names[index] for index in weights[0].argmax(-1).tolist()], f"“{drawing.text}”, point by point"
 
     def _drawing(self, example: str) -> Drawing:
         if Path(example).is_file():

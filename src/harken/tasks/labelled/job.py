@@ -109,15 +109,15 @@ class LabelledJob(Job):
         model = self.build(recipe, inputs, targets, context)
         self._initialise(recipe, self.network(model), tokenizer, rows, texts, pretrained)
         if context is not None:
-            pretrained.say(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
+            pretrained.add_note(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
         both = in_context(rows, texts, recipe, context), in_context(valid_rows, valid_texts, recipe, context)
         task = self.task(recipe, model, targets, both, splits)
         steps = float(np.mean(rows.lengths))
-        name, about, facts = self.describe(recipe, targets, splits.train)
-        reads = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces" if tokenizer else f"{inputs} channels"
+        name, data_summary, facts = self.describe(recipe, targets, splits.train)
+        input_summary = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces" if tokenizer else f"{inputs} channels"
         facts |= {
             "examples skipped": format_skipped(splits.skipped),
-            "input": f"{reads}, {steps:.1f} steps an example",
+            "input": f"{input_summary}, {steps:.1f} steps an example",
             **pretrained.facts,
         }
         summary = Summary(
@@ -125,12 +125,12 @@ class LabelledJob(Job):
             name,
             len(splits.train),
             len(splits.valid),
-            data_summary=about,
-            input_summary=reads,
+            data_summary=data_summary,
+            input_summary=input_summary,
             skipped=splits.skipped,
             tests={test: len(part) for test, part in splits.tests.items()},
             facts=facts,
-            notes=pretrained.said,
+            notes=pretrained.notes,
         )
         return summary.prepared(task, measure(model, round(steps), terms=1).flops, splits)
 
@@ -217,7 +217,7 @@ class LabelledJob(Job):
             inputs.fit(torch.from_numpy(rows.flat))
         if recipe.model.start is not None and tokenizer is not None:
             pieces = start_from(network.reader, recipe.model.start, tokenizer)
-            pretrained.say(f"encoder and {pieces:,} pieces initialised from {recipe.model.start}")
+            pretrained.add_note(f"encoder and {pieces:,} pieces initialised from {recipe.model.start}")
         words = words_alone(inputs)
         if tokenizer and isinstance(words, TokenInput):
             pretrained.fill(words.table.weight, words_of(tokenizer), texts, width_key(recipe.model), ids=rows.flat)

@@ -76,8 +76,8 @@ def build_reader(recipe: LabelledRecipe, inputs: int, context: Context | None) -
     """
     encoder = build_encoder(recipe.model, may_start=True)
     kind = TokenInput if recipe.data.kind == "text" else FrameInput
-    reads: nn.Module = kind(inputs, encoder.embedding)
-    return Reader(reads if context is None else context.beside(reads, encoder.embedding), encoder)
+    embedding: nn.Module = kind(inputs, encoder.embedding)
+    return Reader(embedding if context is None else context.beside(embedding, encoder.embedding), encoder)
 
 
 def in_context(rows: Rows, texts: Sequence[Any], recipe: LabelledRecipe, context: Context | None) -> Rows:
@@ -85,12 +85,12 @@ def in_context(rows: Rows, texts: Sequence[Any], recipe: LabelledRecipe, context
     if context is None:
         return rows
     sentences = [[bare(token) for token in WordTokenizer.split(text)] for text in texts]
-    places = []
+    word_indices = []
     for words in sentences:
         where = [*range(len(words)), EOS]
         limit = recipe.data.max_tokens
-        places.append([*(where if limit is None else cut(where, limit, recipe.data.keep))[:-1], -1])
-    return context.rows(rows, sentences, places)
+        word_indices.append([*(where if limit is None else cut(where, limit, recipe.data.keep))[:-1], -1])
+    return context.rows(rows, sentences, word_indices)
 
 
 def require_kind(values: Sequence[Any], recipe: LabelledRecipe) -> None:

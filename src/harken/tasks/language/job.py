@@ -112,18 +112,18 @@ class LanguageJob(Job):
         if min(len(train), len(valid)) < LEAST_TOKENS:
             raise UserError(f"{corpus.name} has fewer than {LEAST_TOKENS - 1} tokens to train or validate on; add text")
         task = LanguageTask(recipe, model, train, valid)
-        reads = f"{tokenizer.size:,} {settings.kind} pieces"
+        vocabulary = f"{tokenizer.size:,} {settings.kind} pieces"
         how = "their states carried from chunk to chunk" if recipe.carries else "each for itself"
-        facts = {"vocabulary": reads, "batches": f"{task.streams} streams of {recipe.data.chunk} tokens, {how}"}
+        facts = {"vocabulary": vocabulary, "batches": f"{task.streams} streams of {recipe.data.chunk} tokens, {how}"}
         summary = Summary(
             corpus.name,
             f"{recipe.model.title} language model",
             len(train) - 1,
             len(valid) - 1,
             unit="tokens",
-            input_summary=reads,
+            input_summary=vocabulary,
             facts={**facts, **pretrained.facts},
-            notes=pretrained.said,
+            notes=pretrained.notes,
         )
         return summary.prepared(task, measure(model, recipe.data.chunk).flops, corpus)
 

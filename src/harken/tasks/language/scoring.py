@@ -54,8 +54,8 @@ def _rows(network: LanguageNetwork, text: Tensor, rows: int) -> Iterator[Tensor]
     starts = each * torch.arange(rows, device=text.device)
     state = None
     for at in range(0, each, SEGMENT):
-        places = starts[:, None] + torch.arange(at, min(at + SEGMENT, each) + 1, device=text.device)
-        piece = text[places.clamp(max=len(text) - 1)]  # (rows, T + 1)
+        indices = starts[:, None] + torch.arange(at, min(at + SEGMENT, each) + 1, device=text.device)
+        piece = text[indices.clamp(max=len(text) - 1)]  # (rows, T + 1)
         hidden, state = network(piece[:, :-1], state)
         yield _chosen(network, hidden, piece[:, 1:]).flatten()
 

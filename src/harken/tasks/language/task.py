@@ -199,8 +199,8 @@ class LanguageTask:
 
     def collate(self, indices: Indices) -> StreamBatch:
         chunks = Chunks.read(indices)
-        places = chunks.starts[:, None] + np.arange(chunks.length + 1)
-        tokens = torch.from_numpy(self.ids[places].astype(np.int64, copy=False))
+        positions = chunks.starts[:, None] + np.arange(chunks.length + 1)
+        tokens = torch.from_numpy(self.ids[positions].astype(np.int64, copy=False))
         return StreamBatch(tokens, torch.from_numpy(chunks.streams), chunks.first)
 
     def loss(self, model: LanguageNetwork, batch: StreamBatch) -> tuple[Tensor, int]:
@@ -224,8 +224,8 @@ class LanguageTask:
         """Keep the states for the next chunk; NaN and infinity become 0, or they would stay for ever."""
         for depth, layer in enumerate(state.layers):
             for part, value in zip(self._parts, layer, strict=True):
-                kept = self.carried[f"{part}.{depth}"]
-                kept[rows] = value.to(kept.dtype).nan_to_num(0.0, 0.0, 0.0)
+                states = self.carried[f"{part}.{depth}"]
+                states[rows] = value.to(states.dtype).nan_to_num(0.0, 0.0, 0.0)
 
     @property
     def _parts(self) -> tuple[str, ...]:

@@ -107,10 +107,10 @@ class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
         rows = [self._encode(line)[: self.recipe.data.max_tokens - 1] for line in lines]
         if not rows or not all(rows):
             raise UserError("there is a line without words, or none at all; give some words")
-        places = [row.index(MASK) if MASK in row else len(row) - 1 for row in rows]
+        positions = [row.index(MASK) if MASK in row else len(row) - 1 for row in rows]
         known, lengths = pad([[*row, EOS] for row in rows])
         chosen = torch.zeros(known.shape, dtype=torch.bool)
-        chosen[torch.arange(len(rows)), torch.tensor(places)] = True
+        chosen[torch.arange(len(rows)), torch.tensor(positions)] = True
         ids = known.masked_fill(chosen, MASK)
         inputs = [tensor.to(self.device) for tensor in (ids, lengths, chosen)]
         labels = known[chosen].to(self.device)
@@ -183,7 +183,7 @@ class MaskedJob(LinesJob):
         pretrained.fill(model.table, words_of(tokenizer), text.train, width_key(recipe.model))
         train, valid = (as_rows(lines, tokenizer, recipe.data.max_tokens) for lines in (text.train, text.valid))
         task = MaskedTask(recipe.train, model, tokenizer.size, recipe.masking.rate, train, valid)
-        reads = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces"
+        vocabulary = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces"
         summary = Summary(
             text.name,
             recipe.model.title,
@@ -191,12 +191,12 @@ class MaskedJob(LinesJob):
             len(valid.flat),
             unit="tokens",
             data_summary=f"{len(train):,} rows",
-            input_summary=reads,
+            input_summary=vocabulary,
             languages="masked",
             skipped=text.skipped,
             skipped_unit="lines",
-            facts={"vocabulary": reads, **pretrained.facts},
-            notes=pretrained.said,
+            facts={"vocabulary": vocabulary, **pretrained.facts},
+            notes=pretrained.notes,
         )
         masked = recipe.masking.rate * max(float((train.flat >= FIRST_WORD).mean()), 1e-6)  # share of all tokens
         return summary.prepared(task, size_of(model, recipe).flops / masked, text)

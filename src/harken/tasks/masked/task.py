@@ -89,8 +89,8 @@ class MaskedTask(SequenceTask[MaskedModel, MaskedBatch]):
         """(B, T): the first, second or third random number of every token, which `mask_tokens` uses."""
         epochs, rows = np.divmod(indices, len(self.train))
         starts = epochs * len(self.train.flat) + self.train.offsets[rows]
-        places = starts[:, None] + np.arange(ids.shape[1])
-        return torch.from_numpy(uniform(3 * places + number, self.settings.seed))
+        positions = starts[:, None] + np.arange(ids.shape[1])
+        return torch.from_numpy(uniform(3 * positions + number, self.settings.seed))
 
 
 class MaskedRows:

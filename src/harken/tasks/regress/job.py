@@ -88,7 +88,7 @@ class Regressor(LabelledPredictor[RegressRecipe, RegressorModel]):
         return np.array(values, dtype=np.float64)
 
     def batch(self, examples: Sequence[Any]) -> NumberBatch:
-        pairs = [one if isinstance(one, tuple) else (one, None) for one in examples]
+        pairs = [example if isinstance(example, tuple) else (example, None) for example in examples]
         inputs = self.padded([example for example, _ in pairs])
         mean = float(self.model.mean[0])
         targets = torch.tensor([mean if number is None else float(number) for _, number in pairs], device=self.device)
@@ -208,14 +208,14 @@ def numbers(labels: Sequence[str | float]) -> np.ndarray:
         UserError: the first that is none.
     """
     values = np.zeros(len(labels))
-    for place, label in enumerate(labels):
+    for row, label in enumerate(labels):
         try:
-            values[place] = float(label)
+            values[row] = float(label)
         except (TypeError, ValueError):
-            values[place] = math.nan
-        if not math.isfinite(values[place]):
+            values[row] = math.nan
+        if not math.isfinite(values[row]):
             raise UserError(
-                f"label {place + 1} is {label!r}, which is no number; check data.label_column, or classify instead"
+                f"label {row + 1} is {label!r}, which is no number; check data.label_column, or classify instead"
             )
     return values
 

@@ -59,24 +59,24 @@ class TagJob(Job):
         )
         task, _ = build_task(recipe, train, valid, vocabulary, context, pretrained)
         words = f"{len(vocabulary.words):,} words, {len(vocabulary.characters):,} characters"
-        reads = f"frames of {vocabulary.channels} channels" if vocabulary.channels else words
-        reads += f", {len(vocabulary.tags)} tags"
+        vocabulary_summary = f"frames of {vocabulary.channels} channels" if vocabulary.channels else words
+        vocabulary_summary += f", {len(vocabulary.tags)} tags"
         summary = Summary(
             corpus.name,
             f"{recipe.model.title}{' with a CRF' * recipe.tags.crf}",
             len(train),
             len(valid),
             unit="signals" if vocabulary.channels else "sentences",
-            input_summary=reads,
+            input_summary=vocabulary_summary,
             languages="tags",
             skipped=corpus.skipped,
             tests={name: len(part) for name, part in corpus.tests.items()},
             facts={
-                "vocabulary": reads,
+                "vocabulary": vocabulary_summary,
                 "tags": format_counts(tag_counts(train)),
                 **pretrained.facts,
             },
-            notes=pretrained.said,
+            notes=pretrained.notes,
         )
         parts = self.splits(corpus)
         fit = partial(baseline_of, train, parts, task.monitor)
@@ -129,11 +129,11 @@ def baseline_of(train: Sequence[Example], parts: Mapping[str, Sequence[Example]]
     fitted = MostFrequentTag.from_counts(rows_of(train).counts(_pairs, MOST_PAIRS))
     scores = {}
     for name, part in parts.items():
-        gold, predicted = [one.tags for one in part], fitted.predict([_units(one) for one in part])
-        right = sum(a == b for row, made in zip(gold, predicted, strict=True) for a, b in zip(row, made, strict=True))
+        gold, predicted = [example.tags for example in part], fitted.predict([_units(example) for example in part])
+        right = sum(a == b for row, tags in zip(gold, predicted, strict=True) for a, b in zip(row, tags, strict=True))
         scores[name] = {"accuracy": right / max(1, sum(len(row) for row in gold)), COUNT: len(part)}
         if metric == "f1":
-            counts = [sentence_counts(row, made) for row, made in zip(gold, predicted, strict=True)]
+            counts = [sentence_counts(row, tags) for row, tags in zip(gold, predicted, strict=True)]
             scores[name]["f1"] = sum(counts, Counts()).f1
     return Baseline(fitted.name, metric, scores, len(train))
 

@@ -113,8 +113,8 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
             labels, weights = self.model.tag(values.to(self.device), lengths.to(self.device))
             labels, weights = labels.cpu(), weights.float().cpu()  # (B, T), (B, T, K)
             return [
-                self._tagging(filled[row], labels[place, :length], weights[place, :length])
-                for place, (row, length) in enumerate(zip(indices, lengths.tolist(), strict=True))
+                self._tagging(filled[row], labels[batch_row, :length], weights[batch_row, :length])
+                for batch_row, (row, length) in enumerate(zip(indices, lengths.tolist(), strict=True))
             ]
 
         tagged = iter(self.map(length_batches(rows.lengths, BATCH_WORDS), tag, progress))
@@ -136,7 +136,7 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
             raise UserError("sentences to evaluate need their tags: pass both, or sentences with tags")
         inputs = [example.words if isinstance(example, Tagged) else example.frames for example in examples]
         tagged = self.tag_all(inputs, progress)
-        return evaluate(self.tags, [example.tags for example in examples], [one.tags for one in tagged])
+        return evaluate(self.tags, [example.tags for example in examples], [tagging.tags for tagging in tagged])
 
     def batch(self, sentences: Sequence[Sentence | Example]) -> TagBatch:
         """Sentences as the network reads them, for `harken.inspection`; without tags those it gives them itself.
@@ -187,14 +187,16 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
 
 def evaluate(tags: Sequence[str], gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> Scores:
     """Scores of sentences; their intervals draw sentences whole, since the words of one depend on each other."""
-    right = [sum(a == b for a, b in zip(row, made, strict=True)) for row, made in zip(gold, predicted, strict=True)]
+    right = [sum(a == b for a, b in zip(row, output, strict=True)) for row, output in zip(gold, predicted, strict=True)]
     lengths = [len(row) for row in gold]
     accuracy = Metric.of("accuracy", bootstrap(right, lengths), f"of {sum(lengths):,} words", digits=4)
     pictures = {"confusion": confusion_picture(gold, predicted)}
     outputs = [list(row) for row in predicted], [list(row) for row in gold]
     if not is_bio(tags):
         return Scores(len(gold), "sentences", [accuracy], dict(pictures), outputs=outputs)
-    rows = np.array([sentence_counts(row, made) for row, made in zip(gold, predicted, strict=True)])  # (sentences, 3)
+    rows = np.array(
+        [sentence_counts(row, output) for row, output in zip(gold, predicted, strict=True)]
+    )  # (sentences, 3)
 
     def metric(name: str, note: str) -> Metric:
         interval = resampled(len(rows), lambda chosen: getattr(_sum(rows[chosen]), name))
@@ -217,12 +219,14 @@ def _sum(rows: np.ndarray) -> Counts:
 
 def confusion_picture(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> HeatMaps:
     """True tags down, what was said across, the most frequent ones; shades are shares of a row."""
-    pairs = Counter((a, b) for row, made in zip(gold, predicted, strict=True) for a, b in zip(row, made, strict=True))
+    pairs = Counter(
+        (a, b) for row, output in zip(gold, predicted, strict=True) for a, b in zip(row, output, strict=True)
+    )
     totals: Counter[str] = Counter()
     for (true, _), count in pairs.items():
         totals[true] += count
     tags = [tag for tag, _ in sorted(totals.items(), key=lambda item: (-item[1], item[0]))[:LARGEST]]
-    shares = [[pairs[true, said] / totals[true] for said in tags] for true in tags]
+    shares = [[pairs[true, predicted_tag] / totals[true] for predicted_tag in tags] for true in tags]
     return HeatMaps(
         [ShadeTable(tags, tags, shares, "Confusion: true tags down, said across", across="said tag", down="true tag")]
     )

@@ -124,7 +124,7 @@ def build_task(
         ids = word_rows(sides[0][0]).words.flat
         pretrained.fill(words.words.table.weight, vocabulary.names, texts_of(train), width_key(recipe.model), ids=ids)
     if context is not None:
-        pretrained.say(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
+        pretrained.add_note(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
     if recipe.model.start is not None:
         copy_weights(model.reader, recipe.model.start, rows_in(vocabulary.words, starting_words(recipe.model.start)))
     if isinstance(model.reader.inputs, FrameInput):
@@ -209,9 +209,9 @@ def as_rows(examples: Sequence[Example], vocabulary: Vocabulary, context: Contex
 def _side(part: Sequence[Example], vocabulary: Vocabulary, context: Context | None) -> tuple[Rows, TokenRows]:
     """Encode a split as the rows that the model reads, and the ids of its tags."""
     if vocabulary.channels:
-        return as_rows(part, vocabulary), TokenRows.from_lists([vocabulary.tag_ids(one.tags) for one in part])
+        return as_rows(part, vocabulary), TokenRows.from_lists([vocabulary.tag_ids(example.tags) for example in part])
     rows, tags = WordRows.of_tagged(rows_of(part), vocabulary)
-    return (rows if context is None else context.rows(rows, [one.words for one in part])), tags  # type: ignore[union-attr]
+    return (rows if context is None else context.rows(rows, [example.words for example in part])), tags  # type: ignore[union-attr]
 
 
 def word_rows(rows: Rows) -> WordRows:

@@ -169,15 +169,15 @@ def evaluate(
     errors = [edits(model.symbols.split(a), model.symbols.split(b)) for a, b in zip(references, texts, strict=True)]
     lengths = [row.length for row in errors]
     unit = "word" if model.symbols.kind == "word" else _unit(references)
-    metrics = [Metric.of(f"{unit} error rate", bootstrap([one.total for one in errors], lengths), "0 is perfect", 4)]
+    metrics = [Metric.of(f"{unit} error rate", bootstrap([edit.total for edit in errors], lengths), "0 is perfect", 4)]
     for name in ("substitutions", "deletions", "insertions"):
-        interval = bootstrap([getattr(one, name) for one in errors], lengths)
+        interval = bootstrap([getattr(edit, name) for edit in errors], lengths)
         metrics.append(Metric.of(name, interval, f"per {unit}", 4))
     if model.symbols.kind == "character" and any(" " in text for text in references):
-        words = [edits(one.split(), other.split()) for one, other in zip(references, texts, strict=True)]
+        words = [edits(reference.split(), text.split()) for reference, text in zip(references, texts, strict=True)]
         rate = bootstrap([word.total for word in words], [word.length for word in words])
         metrics.insert(1, Metric.of("word error rate", rate, "0 is perfect", 4))
-    right = bootstrap([float(one == other) for one, other in zip(references, texts, strict=True)])
+    right = bootstrap([float(reference == text) for reference, text in zip(references, texts, strict=True)])
     metrics.append(Metric.of("texts without a mistake", right, "share", 4))
     worst = sorted(range(count), key=lambda row: (-errors[row].total, row))[:WORST]
     details = [

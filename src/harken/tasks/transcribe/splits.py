@@ -60,9 +60,9 @@ def _tones(recipe: TranscribeRecipe) -> dict[str, Utterances]:
 def _digits(recipe: TranscribeRecipe) -> dict[str, Utterances]:
     data = recipe.data
     digits = read_digits(str(data.dir))
-    kept = {*data.valid_takes, *data.test_takes}
+    held_out = {*data.valid_takes, *data.test_takes}
     takes = {
-        "train": [take for take in sorted(set(digits.take.tolist())) if take not in kept],
+        "train": [take for take in sorted(set(digits.take.tolist())) if take not in held_out],
         "valid": data.valid_takes,
         "test": data.test_takes,
     }

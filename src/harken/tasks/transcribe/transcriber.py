@@ -67,8 +67,10 @@ SYMBOLS, LANGUAGE = ObjectArtifact(Symbols, FILE), LanguageArtifact()
 def build_network(recipe: TranscribeRecipe, symbols: int) -> TranscriberNetwork:
     """A new network for so many symbols, with weights drawn from torch's current random state."""
     encoder, front = build_encoder(recipe.model), recipe.front
-    made = ConvolutionFront(encoder.embedding, front.layers, front.kernel, front.stride) if front.layers else None
-    return TranscriberNetwork(recipe.features.channels, symbols, encoder, made)
+    convolutions = None
+    if front.layers:
+        convolutions = ConvolutionFront(encoder.embedding, front.layers, front.kernel, front.stride)
+    return TranscriberNetwork(recipe.features.channels, symbols, encoder, convolutions)
 
 
 class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
@@ -151,7 +153,7 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
             UserError: a recording that cannot be read, is too short, or holds what is no number.
         """
         several = isinstance(sound, list | tuple)
-        heard = [self.hear(one, rate) for one in (sound if isinstance(sound, list | tuple) else [sound])]
+        heard = [self.hear(recording, rate) for recording in (sound if isinstance(sound, list | tuple) else [sound])]
         features, step = self.recipe.features, self.recipe.step_seconds
         energies = log_mels([samples for _, samples in heard], features)
         frames, lengths = postprocess(*pad_rows(energies), features)
@@ -183,8 +185,8 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
         heard = [self.hear(sound[0] if isinstance(sound, tuple) else sound)[1] for sound in sounds]
         frames = frames_of(heard, self.recipe.features)
         paths = []
-        for one, values in zip(sounds, self.log_probs(frames), strict=True):
-            numbers = self.symbols.encode(one[1]) if isinstance(one, tuple) else greedy_ctc(values)
+        for sound, values in zip(sounds, self.log_probs(frames), strict=True):
+            numbers = self.symbols.encode(sound[1]) if isinstance(sound, tuple) else greedy_ctc(values)
             numbers = numbers if frames_needed(numbers) <= len(values) else greedy_ctc(values)
             path = np.zeros(len(values), dtype=np.int64)  # blank
             for number, span in zip(numbers, align_ctc(values, numbers), strict=True):

@@ -221,5 +221,5 @@ def summarise(
         tests={name: len(pairs) for name, pairs in corpus.tests.items()},
         skipped_unit="lines",
         facts=facts,
-        notes=pretrained.said,
+        notes=pretrained.notes,
     )

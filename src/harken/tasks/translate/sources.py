@@ -58,7 +58,7 @@ class Sources:
         """
         if not headed:
             return cls(list(lines), known_forms(lines, tokenizer))
-        names = [f"sentence {place}" for place in range(1, len(lines) + 1)]
+        names = [f"sentence {number}" for number in range(1, len(lines) + 1)]
         names = names if numbers is None else [f"line {number + 1}" for number in numbers]
         read = [read_heads(line, name) for line, name in zip(lines, names, strict=True)]
         texts, heads = [text for text, _ in read], [tree for _, tree in read]
