@@ -161,7 +161,7 @@ def other_job(folder: Path, task: str, needed: str) -> str:
 
 
 def accepted_options(job: Job, folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those options of the command line that were given, which not every job takes.
+    """The options of the command line that were given, which not every job takes.
 
     Raises:
         UserError: the job does not take one of them.
@@ -214,7 +214,7 @@ def open_lines(file: Path | None, replace: bool = False) -> Iterator[str]:
 
 
 def in_batches(items: Iterator[T], file: Path | None, size: int = BATCH) -> Iterator[list[T]]:
-    """As many at a time as are worked on together: one where they are typed, else `size`."""
+    """Give as many items at a time as are worked on together: one where they are typed, else `size`."""
     size = 1 if file is None and sys.stdin.isatty() else size
     while batch := list(islice(items, size)):
         yield batch

@@ -150,13 +150,13 @@ def add_job_commands(app: typer.Typer) -> None:
 
 
 def add_commands(app: typer.Typer, *commands: Command) -> None:
-    """Several commands."""
+    """Add several commands."""
     for command in commands:
         add_command(app, command)
 
 
 def add_command(app: typer.Typer, command: Command, **settings: Any) -> None:
-    """A command with its `examples` at the end of its help."""
+    """Add a command with its `examples` at the end of its help."""
     listed = "\n\n".join(getattr(command, "examples", ()))
     app.command(epilog=f"Examples:\n\n{listed}" if listed else None, **settings)(guarded(command))
 

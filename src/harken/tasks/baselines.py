@@ -43,7 +43,7 @@ class Baseline:
 
     @property
     def line(self) -> str:
-        """For the start of a run."""
+        """The baseline in one line, for the start of a run."""
         sample = f" (fitted on a sample of {self.fitted_on:,})" * self.sampled
         metrics = ", ".join(f"{name} {value:.3f}" for name, value in self.scores["valid"].items() if name != COUNT)
         return f"baseline ({self.name}): {metrics} on validation{sample}"
@@ -87,7 +87,7 @@ class BaselineArtifact(Artifact[Baseline]):
         return baseline
 
     def find(self, folder: Path | None) -> Baseline | None:
-        """That of a run folder; None for a run without one."""
+        """Load the baseline of a run folder; None for a run without one."""
         return self.load(folder) if folder is not None and (folder / self.file.file).is_file() else None
 
 

@@ -107,7 +107,7 @@ class Summary:
 
     @property
     def title(self) -> str:
-        """Of the card."""
+        """The title of the card."""
         return f"{self.data}{' ' * bool(self.languages)}{self.languages}, {self.model}"
 
     @property
@@ -124,7 +124,7 @@ class Summary:
         return rows
 
     def lines(self, parameters: int) -> list[str]:
-        """For the user, as a run starts: data, model, notes, and what was left out."""
+        """The lines for the user as a run starts: data, model, notes, and what was left out."""
         first, second = (", ".join(filter(None, parts)) for parts in (
             (self.count, self.data_summary), (f"{self.model}: {parameters:,} parameters", self.input_summary),
         ))  # fmt: skip
@@ -151,7 +151,7 @@ def format_counts(labels: Iterable[str] | Mapping[str, int], most: int = 20) -> 
 
 
 def format_skipped(skipped: Mapping[str, int]) -> str:
-    """For the card.
+    """Format the examples that were left out, for the card.
 
     >>> format_skipped({"empty side": 1200}), format_skipped({})
     ('1,200 empty side', 'none')

@@ -112,7 +112,7 @@ class Predictor(Generic[R, M]):
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         return next(self.model.parameters()).device
 
     def map(

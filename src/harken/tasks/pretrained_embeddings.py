@@ -54,11 +54,11 @@ class PretrainedEmbeddings:
 
     @property
     def facts(self) -> dict[str, str]:
-        """For the card."""
+        """The row of the card about them."""
         return {"pretrained embeddings": "; ".join(self.notes)} if self.notes else {}
 
     def vectors(self, width: int, texts: Iterable[str], key: str, side: str = "words") -> WordVectors | None:
-        """Those of a side; None where the recipe names none, or a run is resumed.
+        """The vectors of a side; None where the recipe names none, or a run is resumed.
 
         Args:
             width: of the embeddings, which is `key` of the recipe.
@@ -180,7 +180,7 @@ def width_key(model: Any, section: str = "model") -> str:
 
 
 def coverage(covered: int, total: int, path: str, tuned: bool = True, more: int = 0, pieces: int = 0) -> str:
-    """For the card and the user.
+    """Describe how many words have vectors, for the card and the user.
 
     >>> coverage(2, 4, "runs/words", tuned=False)
     '2 of 4 words (50%) initialised from runs/words, frozen'

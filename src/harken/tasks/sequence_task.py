@@ -68,7 +68,7 @@ class SequenceTask(ABC, Generic[M, B]):
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         return next(self.model.parameters()).device
 
     def compiled(self, function: F) -> F:

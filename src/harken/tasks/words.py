@@ -73,7 +73,7 @@ class Vocabulary:
         more_words: Iterable[str] = (),
         more_tags: Iterable[str] = (),
     ) -> Vocabulary:
-        """From the training sentences; `more_words` and `more_tags` are known though they are not seen in them."""
+        """Learn from the training sentences; `more_words` and `more_tags` are known though these lack them."""
         counts = WordCounts.of_rows(rows_of(sentences), lowercase, min_count)
         words = [word for word, count in _by_count(counts.words) if count >= min_count]
         counted = set(words)
@@ -154,7 +154,7 @@ class WordCounts(NamedTuple):
 
     @classmethod
     def of(cls, sentences: Iterable[Sequence[str]], tags: Iterable[Sequence[str]], lowercase: bool) -> WordCounts:
-        """Those of some sentences."""
+        """Count words, characters and tags of some sentences."""
         forms: Counter[str] = Counter(chain.from_iterable(sentences))
         words: Counter[str] = Counter()
         characters: Counter[str] = Counter()
@@ -166,7 +166,7 @@ class WordCounts(NamedTuple):
 
     @classmethod
     def of_rows(cls, sentences: Rows[Any], lowercase: bool, min_count: int) -> WordCounts:
-        """Those of training sentences, less rare words."""
+        """Count those of training sentences, less rare words."""
 
         def compute() -> WordCounts:
             total = cls(Counter(), Counter(), Counter())

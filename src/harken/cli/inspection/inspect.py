@@ -185,7 +185,7 @@ def _show_gradients(models: dict[str, Any], examples: Any, out: Path | None, as_
 
 
 def _short_names(folders: dict[str, Any]) -> dict[str, Any]:
-    """By the last part of the path where that tells them apart."""
+    """Name folders by the last part of their paths where that tells them apart."""
     short = {Path(name).resolve().name: value for name, value in folders.items()}
     return short if len(short) == len(folders) else folders
 

@@ -94,7 +94,7 @@ def models_and_file(paths: Sequence[Path]) -> list[Any]:
 
 
 def search_options(options: OutputOptions) -> dict[str, Any]:
-    """Those options of `Translator.request` that were given."""
+    """The options of `Translator.request` that were given."""
     names = ("prefix", "prefix_bias", "require", *search_fields())
     given = {name: getattr(options, name) for name in names} | {"weights": weights_of(options.weights)}
     return {name: value for name, value in given.items() if value not in (None, "", [])}
@@ -263,7 +263,7 @@ class Notes:
 
 
 def print_now(text: str) -> None:
-    """To stdout, without delay."""
+    """Write a text to stdout, without delay."""
     sys.stdout.write(text)
     sys.stdout.flush()
 

@@ -69,7 +69,7 @@ class Answer(Result):
         return [{"name": self.text, "value": self.score}]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Convert the answer to values that JSON can hold."""
         return {
             "question": self.question,
             "answer": self.text,
@@ -149,7 +149,7 @@ class Answerer(Predictor[AnswerRecipe, Network]):
         return label_batch(inputs, torch.where(labels < 0, own, labels))
 
     def reading(self, story: str) -> tuple[InspectedBatch, dict[str, list[str]], str]:
-        """For `harken inspect --gates`: the fact it looks at most and the question, as the reader reads each."""
+        """Read a story for `harken inspect --gates`: the fact it looks at most, and the question."""
         asked = example_of(story)
         answer = self.answer(asked.facts, asked.question)
         fact = asked.facts[int(answer.hops[-1].argmax())]

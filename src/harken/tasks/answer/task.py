@@ -141,7 +141,7 @@ class AnswerTask(SequenceTask[Answerer, AnswerBatch]):
         return [batches[index] for index in random.permutation(len(batches))]
 
     def size(self, indices: Indices) -> int:
-        """Questions."""
+        """Count the questions."""
         return len(indices)
 
     def collate(self, indices: Indices, valid: bool = False) -> AnswerBatch:

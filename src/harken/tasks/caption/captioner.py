@@ -191,7 +191,7 @@ class Captioner(Predictor[CaptionRecipe, CaptionModel]):
         return InspectedBatch((images, before), after, last, logits)
 
     def reading(self, image: str) -> tuple[InspectedBatch, dict[str, list[str]], str]:
-        """For `harken inspect --gates`: a file as a batch, what the decoder reads at its steps, and a title."""
+        """Read a file for `harken inspect --gates`: a batch, what the decoder reads at its steps, and a title."""
         batch = self.batch([image])
         read = axis_pieces(self.tokenizer, batch.inputs[1][0, 1:].tolist())
         return batch, {"decoder": [ENDS[0], *read]}, f"{image} → {' '.join(read)}"

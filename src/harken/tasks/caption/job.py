@@ -150,7 +150,7 @@ WORST = 30  # captions on the page of errors
 
 
 def looks_of(captions: Sequence[Caption], examples: Sequence[Captioned]) -> list[list[Look]]:
-    """Where the nouns of every caption looked; none where gold boxes or attention are missing."""
+    """Find where the nouns of every caption looked; none where gold boxes or attention are missing."""
     nouns = {region.noun for example in examples for region in example.regions}
     return [
         look_at_nouns(caption.words, caption.attention, example.regions, nouns)

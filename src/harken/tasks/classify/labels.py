@@ -49,7 +49,7 @@ class Labels:
 
     @property
     def merged(self) -> list[int] | None:
-        """For each fine label the place of its class; None where the classes themselves are learnt."""
+        """The index of the class of each fine label; None where the classes themselves are learnt."""
         return None if self.fine is None else list(self.fine.values())
 
 

@@ -82,7 +82,7 @@ class _Row(BaseModel):
 
 
 class _Stored(BaseModel):
-    """The file."""
+    """The content of the file."""
 
     log: bool
     channels: int = Field(ge=1)
@@ -91,7 +91,7 @@ class _Stored(BaseModel):
 
 
 def _series(row: _Row, past: int, known: int) -> Series:
-    """Raises: ValueError where parts of it do not fit each other."""
+    """The series of a stored row; a ValueError where parts of it do not fit each other."""
     count = len(row.target)
     if row.held_out > count or len(row.dates) not in (0, count):
         raise ValueError("dates or the start of the test part do not fit the rows")

@@ -68,7 +68,7 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
     def forecast_all(
         self, past: Any = None, covariates: Any = None, steps: int | None = None, *, at: str = "end"
     ) -> list[Forecast]:
-        """Of every series, as `forecast`."""
+        """Forecast every series, as `forecast` does one."""
         if at not in ("test", "end"):
             raise UserError(
                 f'at is {at!r}; it may be "end", after the last row, or "test", where the held-out part begins'

@@ -42,7 +42,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Cut:
-    """Where the parts of one series end."""
+    """The rows at which the parts of one series end."""
 
     train: int
     valid: int
@@ -95,7 +95,7 @@ def find_part(config: ForecastDataConfig, split: str | None) -> str:
 
 
 def cut(series: Series, config: ForecastDataConfig) -> Cut:
-    """By time: the test part at the end, the validation part before it.
+    """Cut a series by time: the test part at the end, the validation part before it.
 
     Raises:
         UserError: too little is left to train on.
@@ -124,7 +124,7 @@ class Transform:
 
     @classmethod
     def choose(cls, series: Sequence[Series], kind: str) -> Transform:
-        """As the recipe says; `auto` looks at the training parts that are given.
+        """Choose the transform that the recipe names; `auto` looks at the training parts that are given.
 
         Raises:
             UserError: a logarithm of what has none.
@@ -136,7 +136,7 @@ class Transform:
         return cls(positive if kind == "auto" else kind == "log")
 
     def apply(self, values: np.ndarray) -> np.ndarray:
-        """Raises: UserError where there is no logarithm."""
+        """Transform values for the network; a UserError where there is no logarithm."""
         if self.log and not (values > 0).all():
             raise UserError(
                 "the model works with logarithms of its series, but there are values of 0 or below; fix them, or set "

@@ -237,7 +237,7 @@ class HandwritingSynthesizer(Predictor[HandwritingRecipe, HandwritingModel]):
         return DrawnBatch(batch.to(self.device))
 
     def reading(self, example: str) -> tuple[DrawnBatch, list[str], str]:
-        """For `harken inspect --gates`: the first drawing of a file, or a text as the model itself writes it.
+        """Read the first drawing of a file, or a text as the model itself writes it, for `harken inspect --gates`.
 
         What stands at a step is the character that the window looks at; without a window, the number of the point.
         """

@@ -189,5 +189,5 @@ class LabelledTask(SequenceTask[M, LabelledBatch]):
         return LabelledBatch(values, lengths if padded else None, torch.from_numpy(chosen))
 
     def size(self, indices: Indices) -> int:
-        """Examples."""
+        """Count the examples."""
         return len(indices)

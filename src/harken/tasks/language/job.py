@@ -87,7 +87,7 @@ class LanguageJob(Job):
         return TextCorpus(data.name or "table", *cut_off(text_column(table), (data.valid_size, data.test_size)))
 
     def input_files(self, recipe: LanguageRecipe) -> list[InputFile]:
-        """Of a folder the text files that are read, each by its name."""
+        """Every file that is read; of a folder the text files, each by its name."""
         inputs = [source for source in super().input_files(recipe) if source.key != "data.dir"]
         if recipe.data.dir and not recipe.data.train:
             named = {source.path for source in inputs}
@@ -228,7 +228,7 @@ def evaluate(
 
 
 def metrics_of(surprise: np.ndarray, characters: int, kind: str, name: str) -> list[Metric]:
-    """From - log p of every token (N,); the most usual first."""
+    """Compute the metrics from - log p of every token (N,); the most usual comes first."""
     blocks = np.arange(0, len(surprise), BLOCK)
     sums = np.add.reduceat(surprise, blocks)
     counts = np.diff([*blocks, len(surprise)])

@@ -194,7 +194,7 @@ class LanguageTask:
         return total_length(examples)
 
     def share(self, examples: Indices, parts: int) -> list[Indices]:
-        """By the number of the stream, so that a worker meets its own streams again."""
+        """Deal chunks out by the number of their stream, so that a worker meets its own streams again."""
         return share_by_stream(examples, parts)
 
     def collate(self, indices: Indices) -> StreamBatch:
@@ -213,7 +213,7 @@ class LanguageTask:
         return loss, targets.numel()
 
     def _state(self, rows: Tensor) -> RecurrentLanguageState:
-        """Where the streams stand."""
+        """The states that the streams have reached."""
         depth = len(self.carried) // len(self._parts)
         return RecurrentLanguageState(
             [tuple(self.carried[f"{part}.{layer}"][rows] for part in self._parts) for layer in range(depth)]

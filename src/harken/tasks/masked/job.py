@@ -82,7 +82,7 @@ class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
 
     @torch.no_grad()
     def fill(self, text: str, count: int = 5) -> list[list[tuple[str, float]]]:
-        """For every [MASK] in a text the likeliest tokens with their probabilities, the best first.
+        """Fill every [MASK] of a text: the likeliest tokens with their probabilities, the best first.
 
         Raises:
             UserError: nothing is masked.
@@ -119,7 +119,7 @@ class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
         return label_batch(inputs, torch.where(labels == MASK, own, labels))
 
     def reading(self, text: str) -> tuple[InspectedBatch, dict[str, list[str]], str]:
-        """For `harken inspect --gates`: a text as a batch, its pieces, and a title."""
+        """Read a text for `harken inspect --gates`: a batch, its pieces, and a title."""
         batch = self.batch([text])
         ids = batch.inputs[0][0].tolist()
         names = axis_pieces(self.tokenizer, ids[:-1])
@@ -217,7 +217,7 @@ JOB = MaskedJob()
 
 
 def learn_tokenizer(recipe: MaskedRecipe, lines: Sequence[str]) -> Tokenizer:
-    """From the training lines."""
+    """Learn the tokenizer from the training lines."""
     config = recipe.tokenizer
 
     def learn(texts: Sequence[str]) -> Tokenizer:

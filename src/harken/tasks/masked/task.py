@@ -59,7 +59,7 @@ class MaskedTask(SequenceTask[MaskedModel, MaskedBatch]):
         return [part + (indices - rows)[0] for part in super().share(rows, parts)]
 
     def size(self, indices: Indices) -> int:
-        """Masked tokens."""
+        """Count the masked tokens."""
         ids, _ = self.train.gather(indices % len(self.train))
         return int(((self._draw(indices, ids, 0) < self.rate) & (ids >= FIRST_WORD)).sum())
 

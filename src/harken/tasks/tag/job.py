@@ -173,7 +173,7 @@ def tags_picture(tagger: Tagger, sentence: str) -> HeatMaps:
 
 @torch.no_grad()
 def attention_panels(tagger: Tagger, sentence: str, words: Sequence[str]) -> list[ShadeTable]:
-    """Of a Transformer: where each word looks, layer by layer, the mean of the heads."""
+    """Draw where each word looks in a Transformer, layer by layer, the mean of the heads."""
     reader = tagger.model.reader
     if not isinstance(reader.encoder, TransformerEncoder) or not words:
         return []

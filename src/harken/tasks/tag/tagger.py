@@ -159,7 +159,7 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
         return TagBatch(values, lengths, labels, int(counts.sum()))
 
     def reading(self, sentence: str) -> tuple[TagBatch, dict[str, list[str]], str]:
-        """For `harken inspect --gates`: the batch, what stands at the steps of the encoder, and a title."""
+        """Read a sentence for `harken inspect --gates`: a batch, the words at the steps of the encoder, and a title."""
         tagged = self.tag(sentence)
         return self.batch([sentence]), {"reader.encoder": tagged.words}, str(tagged)
 

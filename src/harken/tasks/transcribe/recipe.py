@@ -116,7 +116,7 @@ class TranscribeRecipe(Recipe):
 
     @property
     def step_seconds(self) -> float:
-        """From one step of the encoder to the next."""
+        """The seconds from one step of the encoder to the next."""
         return self.features.step_seconds * self.front.stride**self.front.layers
 
 

@@ -198,7 +198,7 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
         return InspectedBatch(inputs, symbols, last, lambda network, *values: network(*values)[0])
 
     def reading(self, sound: str) -> tuple[InspectedBatch, dict[str, list[str]], str]:
-        """For `harken inspect --gates`: a file as a batch, the seconds of its steps, and a title."""
+        """Read a file for `harken inspect --gates`: a batch, the seconds of its steps, and a title."""
         batch = self.batch([sound])
         steps = [f"{number * self.recipe.step_seconds:.2f}" for number in range(batch.labels.shape[1])]
         return batch, {"encoder": steps}, f"{sound} → {self.transcribe(sound).text} (seconds)"

@@ -32,7 +32,7 @@ class Evaluation:
     references: list[str] = field(default_factory=list, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Convert the scores to values that JSON can hold."""
         return {
             "sentences": len(self.hypotheses),
             "bleu": self.bleu.value,

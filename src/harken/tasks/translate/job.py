@@ -59,7 +59,7 @@ class TranslateJob(TranslationOperations, Job):
         return corpus_of_table(recipe.data, table)
 
     def input_files(self, recipe: TranslateRecipe) -> list[InputFile]:
-        """Of a folder the files of the two languages, each by its name."""
+        """Every file that is read; of a folder those of the two languages, each by its name."""
         files = [source for source in super().input_files(recipe) if source.key != "data.dir"]
         if recipe.data.dir:
             splits = splits_in_folder(recipe.data.dir, recipe.data.pair).values()

@@ -80,7 +80,7 @@ class Sources:
 
 
 def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) -> ParallelIds:
-    """Both sides as ids, each row ended by EOS."""
+    """Encode both sides as ids, each row ended by EOS."""
 
     def encode(columns: Columns) -> list[TokenRows]:
         return [TokenRows.encode(source, columns[0]), TokenRows.encode(target, columns[1])]
