@@ -31,7 +31,7 @@ from records import table
 
 import harken
 from harken.recipe import load_recipe
-from harken.tasks.forecast.evaluation import evaluate
+from harken.tasks.forecast.job import JOB
 from harken.tasks.forecast.windows import load_series
 from harken.training.log import read_metrics
 
@@ -82,7 +82,7 @@ def measure(name: str, data: Path, out: Path, machine: list[str]) -> dict[str, A
     model = harken.train(
         "series-forecast", out / f"{name}-final", overrides=[*shared, *chosen], resume=True, progress=False
     )
-    scores = evaluate(model, "test", [])
+    scores = JOB.evaluate(model, "test", [], lambda done: None)
     row = {
         **scores.to_dict(),
         "series": name,

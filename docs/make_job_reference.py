@@ -15,7 +15,7 @@ from harken.tasks.interface import Field, Files, Interface, fields_of
 from harken.tasks.registry import JOBS, interface_of
 
 PAGE = Path(__file__).parent / "jobs" / "reference.md"
-OWN = {"translate"}  # whose command and route have options beyond those of the interface
+OWN = {"translate"}  # whose route has a body of its own
 HEADER = """# Reference of jobs
 
 ```sh
@@ -37,7 +37,7 @@ def kind_name(kind: Any) -> str:
         return ", ".join(f"`{value}`" for value in get_args(kind))
     if isinstance(kind, UnionType) or (get_args(kind) and NoneType in get_args(kind)):
         return " or ".join(kind_name(one) for one in get_args(kind) if one is not NoneType)
-    names = {int: "whole number", float: "number", str: "text", bool: "flag"}
+    names = {int: "whole number", float: "number", str: "text", bool: "flag", Path: "path"}
     if get_origin(kind) is list:
         return f"list of {kind_name(get_args(kind)[0])}"
     return names.get(kind, "table" if get_origin(kind) is dict else str(getattr(kind, "__name__", kind)))
@@ -57,8 +57,9 @@ def bounds(field: Field) -> str:
 
 def rows(interface: Interface) -> Iterator[str]:
     """A table row for every field of the input of a request and for every option."""
-    given = {} if isinstance(interface.input, Files) else fields_of(interface.input.request)
-    if isinstance(interface.input, Files):
+    is_form = isinstance(interface.input, Files)
+    given = {} if is_form or interface.verb in OWN else fields_of(interface.input.request)
+    if is_form:
         yield f"| | `file` | {', '.join(interface.input.endings)} | required | the file, in a form |"
     for field in given.values():
         yield row("", f"`{field.name}`", field)
@@ -73,8 +74,9 @@ def row(flag: str, name: str, field: Field) -> str:
     """One row."""
     is_plain = field.default is None or field.default is False or field.default == ""
     default = "required" if field.default is MISSING else "" if is_plain else f"`{field.default}`"
+    meaning = field.option.description.replace("|", r"\|")  # a bar would end the cell
     values = ", ".join(filter(None, (kind_name(field.kind), bounds(field))))
-    return f"| {flag} | {name} | {values} | {default} | {field.option.description} |"
+    return f"| {flag} | {name} | {values} | {default} | {meaning} |"
 
 
 def section(task: str, interface: Interface) -> str:
@@ -90,11 +92,10 @@ def section(task: str, interface: Interface) -> str:
         f"{name}: {argument.help}",
         "",
     ]
+    heading = "| option | request | values | default | meaning |"
+    lines += [heading, "| --- | --- | --- | --- | --- |", *rows(interface), ""]
     if task in OWN:
-        lines += ["Its options are those of the [search](../search.md); the route is described at `/docs`.", ""]
-    else:
-        heading = "| option | request | values | default | meaning |"
-        lines += [heading, "| --- | --- | --- | --- | --- |", *rows(interface), ""]
+        lines += ["Further options are those of the [search](../search.md); the route is described at `/docs`.", ""]
     more = [name for name in interface.operations if name != "gates"]
     if more:
         lines += [f"Further routes: {', '.join(f'`/v1/{name}`' for name in more)}.", ""]

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
         register_score,
         register_task,
     )
-    from harken.tasks.answer.answerer import Answerer
-    from harken.tasks.answer.answers import Answer
+    from harken.tasks.answer.answerer import Answer, Answerer
     from harken.tasks.caption.captioner import Caption, Captioner
     from harken.tasks.classify.classifier import Classifier
     from harken.tasks.forecast.forecast import Forecast
@@ -39,8 +38,8 @@ if TYPE_CHECKING:
     from harken.tasks.handwriting.strokes import Strokes
     from harken.tasks.handwriting.synthesizer import HandwritingSynthesizer
     from harken.tasks.language.language_model import LanguageModel
-    from harken.tasks.masked.masked_language_model import MaskedLanguageModel
-    from harken.tasks.regress.regressor import Regressor
+    from harken.tasks.masked.job import MaskedLanguageModel
+    from harken.tasks.regress.job import Regressor
     from harken.tasks.tag.tagger import Tagger, Tagging
     from harken.tasks.transcribe.transcriber import Transcriber
     from harken.tasks.transcribe.transcription import Transcription
@@ -88,7 +87,7 @@ __all__ = [
 ]
 
 _HOME = {  # name -> the module that defines it
-    "Answer": "harken.tasks.answer.answers",
+    "Answer": "harken.tasks.answer.answerer",
     "Answerer": "harken.tasks.answer.answerer",
     "Caption": "harken.tasks.caption.captioner",
     "Captioner": "harken.tasks.caption.captioner",
@@ -97,8 +96,8 @@ _HOME = {  # name -> the module that defines it
     "Forecaster": "harken.tasks.forecast.forecaster",
     "LanguageModel": "harken.tasks.language.language_model",
     "HandwritingSynthesizer": "harken.tasks.handwriting.synthesizer",
-    "MaskedLanguageModel": "harken.tasks.masked.masked_language_model",
-    "Regressor": "harken.tasks.regress.regressor",
+    "MaskedLanguageModel": "harken.tasks.masked.job",
+    "Regressor": "harken.tasks.regress.job",
     "SequenceClassifier": "harken.estimators.classifier",
     "SequenceForecaster": "harken.estimators.forecaster",
     "SequenceRegressor": "harken.estimators.regressor",

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from harken.data.text.questions import Question
-from harken.tasks.answer.answers import Answer
+from harken.tasks.answer.answerer import Answer
 
 
 class LastWord:

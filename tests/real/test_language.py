@@ -11,7 +11,7 @@ from harken.data.text.texts import read_texts
 from harken.data.tokenizers.base import train_tokenizer
 from harken.models.language.ngram import NGram
 from harken.tasks.language.job import JOB
-from harken.tasks.language.streams import corpus_ids
+from harken.tasks.language.task import corpus_ids
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from harken.errors import UserError
 from harken.models.reader import ContextInput, InContext, TokenInput
 from harken.recipe import load_recipe
 from harken.tasks.context import open_context
-from harken.tasks.elmo.elmo import Elmo
+from harken.tasks.elmo.job import Elmo
 from harken.tasks.labelled.reading import as_rows, in_context
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.tag.corpus import read_corpus
@@ -108,7 +108,7 @@ def test_a_tagger_begins_with_vectors(tmp_path: Path) -> None:
     wanted = np.arange(48).reshape(3, 16) - 24.0
     assert np.allclose(one, wanted[0] * (16**-0.5 / wanted.std()), rtol=1e-5)
     assert np.allclose(other, wanted[2] * (16**-0.5 / wanted.std()), rtol=1e-5)
-    assert pretrained.said[0].startswith("1 of ") and ", frozen; 2 more are known" in pretrained.said[0]
+    assert pretrained.notes[0].startswith("1 of ") and ", frozen; 2 more are known" in pretrained.notes[0]
     with pytest.raises(UserError, match=r"vectors of 16 numbers, but model\.embedding is 8"):
         build_task(load_recipe("phrasebook-tag", [*TAG, f"embeddings.words={tmp_path / 'words'}", "model.embedding=8"]),
                    corpus.train, corpus.valid)  # fmt: skip

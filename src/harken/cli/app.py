@@ -14,7 +14,6 @@ from harken.cli.inspection.inspect import inspect
 from harken.cli.inspection.lab import lab
 from harken.cli.inspection.ladder import ladder
 from harken.cli.jobs.score import score
-from harken.cli.jobs.translate import translate
 from harken.cli.predict import PASSED_ON, JobGroup, add_command, add_commands, add_job_commands, predict
 from harken.cli.serving.serve import serve
 from harken.cli.serving.studio import studio
@@ -40,8 +39,8 @@ app = typer.Typer(
 )
 add_commands(app, demo, new, check, recipes, train, distill, runs, plot, compare, evaluate, average, export)
 add_command(app, predict, context_settings=PASSED_ON)
-add_commands(app, translate, score)
 add_job_commands(app)
+add_command(app, score)
 add_commands(app, attention, beam, inspect, ladder, lab, serve, studio)
 app.add_typer(embed, name="embed")
 

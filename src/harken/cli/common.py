@@ -6,6 +6,8 @@ said beside them goes to stderr.
 
 from __future__ import annotations
 
+import inspect
+import json
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -67,6 +69,19 @@ def examples(*lines: str) -> Callable[[F], F]:
         return verb
 
     return decorate
+
+
+def with_signature(verb: F, kinds: Mapping[str, Any], defaults: Mapping[str, Any]) -> F:
+    """A function of keyword arguments with the parameters from which typer makes arguments and options."""
+    required, keyword = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
+    verb.__annotations__ = dict(kinds)
+    verb.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(name, keyword, annotation=kind, default=defaults.get(name, required))
+            for name, kind in kinds.items()
+        ]
+    )
+    return verb
 
 
 def annotation_of(field: Field) -> Any:
@@ -146,7 +161,7 @@ def other_job(folder: Path, task: str, needed: str) -> str:
 
 
 def accepted_options(job: Job, folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those options of the command line that were given, which not every job takes.
+    """The options of the command line that were given, which not every job takes.
 
     Raises:
         UserError: the job does not take one of them.
@@ -179,6 +194,12 @@ def save_figure(figure: Drawable, out: Path | None) -> None:
         logger.info(f"Wrote {out}")
 
 
+def show_figure(figure: Drawable, values: Mapping[str, Any] | None, out: Path | None) -> None:
+    """Print a figure, or its values as JSON, and write it where it is asked for."""
+    print(figure.to_terminal() if values is None else json.dumps(values, ensure_ascii=False))
+    save_figure(figure, out)
+
+
 def is_file(given: str) -> bool:
     """Whether this is the path of a file, and not a text."""
     try:
@@ -193,7 +214,7 @@ def open_lines(file: Path | None, replace: bool = False) -> Iterator[str]:
 
 
 def in_batches(items: Iterator[T], file: Path | None, size: int = BATCH) -> Iterator[list[T]]:
-    """As many at a time as are worked on together: one where they are typed, else `size`."""
+    """Give as many items at a time as are worked on together: one where they are typed, else `size`."""
     size = 1 if file is None and sys.stdin.isatty() else size
     while batch := list(islice(items, size)):
         yield batch

@@ -121,12 +121,12 @@ def raise_on_signals() -> None:
 
 def _refused_place(error: OSError) -> int:
     """A file or folder that the system does not give: it is said which, and what to do."""
-    place = f"{error.filename} cannot be used" if error.filename is not None else "a file cannot be written"
+    subject = f"{error.filename} cannot be used" if error.filename is not None else "a file cannot be written"
     if error.errno in FULL:
         remedy = "free some space and run the command again (harken train continues with --resume)"
     else:
         remedy = "choose another place, or change its permissions"
-    logger.error(f"error: {UserError(f'{place} ({error.strerror}); {remedy}')}")
+    logger.error(f"error: {UserError(f'{subject} ({error.strerror}); {remedy}')}")
     return 2
 
 

@@ -6,10 +6,10 @@ one of the job that a model was trained for.
 
 from __future__ import annotations
 
-import inspect
 import json
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +29,7 @@ from harken.cli.common import (
     other_job,
     require_ending,
     save_figure,
+    with_signature,
 )
 from harken.cli.exits import guarded
 from harken.cli.messages import logger
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from harken.tasks.job import Job
 
 Command = Callable[..., None]
+RUNNERS = {"translate": "harken.cli.jobs.translate"}  # modules that run a command whose output can be resumed
 PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True}  # `predict` leaves options to another command
 
 
@@ -71,25 +73,16 @@ def command_of(task: str, interface: Interface) -> Command:
     def run(**given: Any) -> None:
         options = interface.options(**{name: given[name] for name in own})
         reading = Reading(given.get("form", "auto"), given.get("text_column"), given.get("replace", False), logger.info)
-        command = CommandLine(given[argument.name], given["as_json"], given.get("out"))
+        out = None if interface.figure is None else given["out"]
+        command = CommandLine(given[argument.name], given["as_json"], out)
+        if task in RUNNERS:
+            import_module(RUNNERS[task]).run(given["model"], options, reading, command)
+            return
         model, job = load(task, interface, given["model"], options, command)
         predict_all(interface, job, model, options, reading, command)
 
     run.__name__, run.__doc__ = interface.verb, interface.help
-    examples(*interface.examples)(run)
-    run.__annotations__ = kinds
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                annotation=kind,
-                default=defaults.get(name, inspect.Parameter.empty),
-            )
-            for name, kind in kinds.items()
-        ]
-    )
-    return run
+    return examples(*interface.examples)(with_signature(run, kinds, defaults))
 
 
 def load(task: str, interface: Interface, folder: Path, options: Options, command: CommandLine) -> tuple[Any, Job]:
@@ -122,7 +115,7 @@ def predict_all(
                 print(part, end="", flush=True)
             print()
         return
-    number, kept = 0, list[Result]()
+    number, drawn = 0, list[Result]()
     with counting(interface.unit, command.value is not None and not sys.stdout.isatty()) as tick:
         for batch in in_batches(inputs, command.value, interface.batch):
             results = map(as_result, job.predict(model, batch, options, tick))
@@ -136,9 +129,9 @@ def predict_all(
                     logger.info(note)
                 number += 1
                 if command.out is not None:
-                    kept.append(result)
+                    drawn.append(result)
     if command.out is not None:
-        save_figure(job.figure(kept), command.out)
+        save_figure(job.figure(drawn), command.out)
 
 
 def print_records(interface: Interface, number: int, example: Any, result: Result, options: Options) -> None:
@@ -150,22 +143,20 @@ def print_records(interface: Interface, number: int, example: Any, result: Resul
 
 
 def add_job_commands(app: typer.Typer) -> None:
-    """A command for every job that ships, but those that have one of their own."""
-    known = {getattr(info.callback, "__name__", "") for info in app.registered_commands}
-    for task in JOBS:
-        interface = interface_of(task)
-        if interface is not None and interface.verb not in known:
+    """A command for every job that ships, in the order of the help."""
+    for task in dict.fromkeys(("translate", *JOBS)):
+        if (interface := interface_of(task)) is not None:
             add_command(app, command_of(task, interface))
 
 
 def add_commands(app: typer.Typer, *commands: Command) -> None:
-    """Several commands."""
+    """Add several commands."""
     for command in commands:
         add_command(app, command)
 
 
 def add_command(app: typer.Typer, command: Command, **settings: Any) -> None:
-    """A command with its `examples` at the end of its help."""
+    """Add a command with its `examples` at the end of its help."""
     listed = "\n\n".join(getattr(command, "examples", ()))
     app.command(epilog=f"Examples:\n\n{listed}" if listed else None, **settings)(guarded(command))
 

@@ -105,6 +105,10 @@ class Rows(Sequence[Row], ABC):
         """The rows of ascending indices."""
 
     @abstractmethod
+    def find(self, condition: Callable[[Row], bool]) -> int | None:
+        """The index of the first row whose type meets a condition; rows on disk are all of one type."""
+
+    @abstractmethod
     def cached(self, key: Any, compute: Callable[[], Any]) -> Any:
         """A value that JSON can hold, computed from the rows; on disk once for each `key`."""
 
@@ -157,9 +161,14 @@ class Rows(Sequence[Row], ABC):
         total: Counter[C] = Counter()
         for counts in self.map(count, "counting"):
             total.update(counts)
-            if len(total) > most and not self.is_in_memory:
-                total = Counter({item: times for item, times in total.items() if times > 1})
+            total = self.without_rare(total, most)
         return total
+
+    def without_rare(self, counts: Counter[C], most: int = MOST_COUNTED) -> Counter[C]:
+        """Counts without those of 1, where there are more than `most` and the rows are on disk."""
+        if len(counts) <= most or self.is_in_memory:
+            return counts
+        return Counter({item: times for item, times in counts.items() if times > 1})
 
     def token_counts(self, count: Callable[[Iterable[str]], Counter[str]], most: int = MOST_COUNTED) -> Counter[str]:
         """As `counts`, of rows that are texts; `count` counts the tokens of some texts."""
@@ -199,6 +208,9 @@ class MemoryRows(Rows[Row]):
 
     def choose(self, indices: Sequence[int] | np.ndarray) -> list[Row]:
         return [self.rows[int(index)] for index in indices]
+
+    def find(self, condition: Callable[[Row], bool]) -> int | None:
+        return next((index for index, row in enumerate(self.rows) if condition(row)), None)
 
     def cached(self, key: Any, compute: Callable[[], Any]) -> Any:
         return compute()

@@ -27,6 +27,10 @@ class Interval:
     low: float
     high: float
 
+    def map(self, function: Callable[[float], float]) -> Interval:
+        """The interval of an increasing function of the score."""
+        return Interval(function(self.value), function(self.low), function(self.high))
+
 
 def bootstrap(
     sums: npt.ArrayLike, counts: npt.ArrayLike | None = None, *, samples: int = SAMPLES, seed: int = 12345

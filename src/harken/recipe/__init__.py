@@ -31,7 +31,17 @@ from harken.recipe.paths import require_paths, resolve_paths
 from harken.registry import recipe_class
 from harken.training.config import TrainConfig
 
-__all__ = ["TRAIN", "Recipe", "as_recipe", "describe", "load_recipe", "recipe_names", "recipe_text", "require_paths"]
+__all__ = [
+    "TRAIN",
+    "Recipe",
+    "Section",
+    "as_recipe",
+    "describe",
+    "load_recipe",
+    "recipe_names",
+    "recipe_text",
+    "require_paths",
+]
 
 DEFAULT_TASK = "translate"
 TRAIN: Any = Field(  # of every job: a recipe without the table trains for ten minutes
@@ -40,13 +50,17 @@ TRAIN: Any = Field(  # of every job: a recipe without the table trains for ten m
 )
 
 
-class Recipe(BaseModel):
+class Section(BaseModel):
+    """A table of a recipe: unknown keys are errors, and no value is changed after it was read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Recipe(Section):
     """The keys of every recipe; each job adds its own sections (`harken.tasks`).
 
     TOML has no null, so the string "none" unsets an optional key: `clip_norm = "none"`.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     task: str = Field(description="the job")
     train: TrainConfig = TRAIN

@@ -43,7 +43,7 @@ class Baseline:
 
     @property
     def line(self) -> str:
-        """For the start of a run."""
+        """The baseline in one line, for the start of a run."""
         sample = f" (fitted on a sample of {self.fitted_on:,})" * self.sampled
         metrics = ", ".join(f"{name} {value:.3f}" for name, value in self.scores["valid"].items() if name != COUNT)
         return f"baseline ({self.name}): {metrics} on validation{sample}"
@@ -87,19 +87,23 @@ class BaselineArtifact(Artifact[Baseline]):
         return baseline
 
     def find(self, folder: Path | None) -> Baseline | None:
-        """That of a run folder; None for a run without one."""
+        """Load the baseline of a run folder; None for a run without one."""
         return self.load(folder) if folder is not None and (folder / self.file.file).is_file() else None
 
 
 BASELINE = BaselineArtifact()
 
 
-def cached_baseline(
-    rows: Rows[Any], settings: Any, parts: Mapping[str, Any], compute: Callable[[], Baseline]
+def learn_baseline(
+    folder: Path, resuming: bool, rows: Rows[Any], settings: Any, parts: Mapping[str, Any], fit: Callable[[], Baseline]
 ) -> Baseline:
-    """The baseline fitted on rows and scored on these parts; of rows on disk computed once."""
-    key = [] if rows.is_in_memory else [settings, {name: digest(part) for name, part in parts.items()}]
-    return Baseline(**rows.cached(["baseline", *key], lambda: asdict(compute())))
+    """The baseline of a run, fitted on rows and scored on these parts; of rows on disk that is done once."""
+
+    def learn() -> Baseline:
+        key = ["baseline", settings, {name: digest(part) for name, part in parts.items()}]
+        return Baseline(**rows.cached(key, lambda: asdict(fit())))
+
+    return BASELINE.learn_or_load(folder, resuming, learn)
 
 
 def compare(

@@ -1,6 +1,6 @@
 """`embeddings.elmo = "FOLDER"`: a frozen ELMo, or language model, beside the word vectors of another job.
 
-    context = context_of(place, folder, resuming)        a copy of it in the job's own folder, which so stays whole
+    context = context_of(path, folder, resuming)         a copy of it in the job's own folder, which so stays whole
     rows = context.rows(rows, sentences)                 the layers of every sentence, made once and kept as float16
     inputs = context.beside(inputs, width)               mix, and map to the encoder's width
 
@@ -37,12 +37,14 @@ class ContextArtifact(Artifact["Context"]):
     names = frozenset((COPY,))
 
     def save(self, value: Context, folder: Path) -> None:
-        copy_context(value.place, folder)
+        target = folder / COPY
+        target.mkdir(exist_ok=True)
+        for path in sorted(expand_user(value.path).iterdir()):
+            if path.is_file() and path.name not in LEFT_OUT:
+                shutil.copyfile(path, target / path.name)
 
     def load(self, folder: Path) -> Context:
-        context = open_context(folder / COPY)
-        assert context is not None
-        return context
+        return open_context(folder / COPY)
 
 
 CONTEXT = ContextArtifact()
@@ -51,29 +53,31 @@ CONTEXT = ContextArtifact()
 class Context:
     """A frozen model with its layers."""
 
-    def __init__(self, model: Any, place: str | Path) -> None:
-        self.model, self.place = model, str(place)
+    def __init__(self, model: Any, path: str | Path) -> None:
+        self.model, self.path = model, str(path)
         self.layers, self.width = shape_of(model.recipe)
         model.model.requires_grad_(False)
 
     def of(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """(T, L, W) for every sentence of words."""
         if hasattr(self.model, "vectors_of_all"):
-            made = self.model.vectors_of_all(sentences)
+            states = self.model.vectors_of_all(sentences)
         else:
             nothing = np.zeros((self.layers, 0, self.width), np.float32)
-            made = [word_states(self.model, words) if words else nothing for words in sentences]
-        return [layers.transpose(1, 0, 2).astype(np.float16) for layers in made]
+            states = [word_states(self.model, words) if words else nothing for words in sentences]
+        return [layers.transpose(1, 0, 2).astype(np.float16) for layers in states]
 
     def rows(
-        self, rows: Any, sentences: Sequence[Sequence[str]], places: Sequence[Sequence[int]] | None = None
+        self, rows: Any, sentences: Sequence[Sequence[str]], word_indices: Sequence[Sequence[int]] | None = None
     ) -> ContextRows:
-        """Rows with the layers of their words; `places` says which word a step is, -1 for none (an end)."""
-        made = self.of(sentences)
-        if places is not None:
+        """Rows with the layers of their words; `word_indices` says which word a step is, -1 for none (an end)."""
+        states = self.of(sentences)
+        if word_indices is not None:
             empty = np.zeros((1, self.layers, self.width), np.float16)
-            made = [np.concatenate([layers, empty])[list(where)] for layers, where in zip(made, places, strict=True)]
-        return ContextRows(rows, made)
+            states = [
+                np.concatenate([layers, empty])[list(where)] for layers, where in zip(states, word_indices, strict=True)
+            ]
+        return ContextRows(rows, states)
 
     def beside(self, inputs: nn.Module, width: int) -> ContextInput:
         """The input of an encoder, joined with the layers."""
@@ -102,51 +106,37 @@ class ContextRows:
         return InContext(values, layers), lengths
 
 
-def open_context(place: str | Path | None, device: str = "auto") -> Context | None:
-    """The model of a folder, to be read alone; None where no place is given.
+def open_context(path: str | Path, device: str = "auto") -> Context:
+    """The model of a folder, to be read alone.
 
     Raises:
         UserError: no finished model, or one that gives no vectors of words in context.
     """
-    if place is None:
-        return None
-    folder = expand_user(place)
-    recipe = folder / "recipe.toml"
-    if not recipe.is_file():
+    folder = expand_user(path)
+    if not (folder / "recipe.toml").is_file():
         raise UserError(
-            f"embeddings.elmo is {place}, which is no finished model folder; train one, as by: harken train wiki-elmo"
+            f"embeddings.elmo is {path}, which is no finished model folder; train one, as by: harken train wiki-elmo"
         )
-    read = load_recipe(recipe)
-    if read.task not in KINDS:
+    recipe = load_recipe(folder / "recipe.toml")
+    if recipe.task not in KINDS:
         raise UserError(
-            f"embeddings.elmo is {place}, a model with the task {read.task!r}; give one with the task "
+            f"embeddings.elmo is {path}, a model with the task {recipe.task!r}; give one with the task "
             f"{' or '.join(KINDS)}"
         )
-    return Context(job_of(read.task).load(folder, read, device), place)
+    return Context(job_of(recipe.task).load(folder, recipe, device), path)
 
 
-def context_of(place: str | None, folder: Path, resuming: bool) -> Context | None:
+def context_of(path: str | None, folder: Path, resuming: bool) -> Context | None:
     """Load the frozen context of a run, None without one, from the copy in its folder that is made when it begins.
 
     Raises:
         UserError: as `open_context`.
     """
-    if place is None:
+    if path is None:
         return None
     if not resuming:
-        context = open_context(place)
-        assert context is not None
-        CONTEXT.save(context, folder)
+        CONTEXT.save(open_context(path), folder)
     return CONTEXT.load(folder)
-
-
-def copy_context(place: str | Path, folder: Path) -> None:
-    """Put what is needed to read with it into a job's folder."""
-    target = folder / COPY
-    target.mkdir(exist_ok=True)
-    for path in sorted(expand_user(place).iterdir()):
-        if path.is_file() and path.name not in LEFT_OUT:
-            shutil.copyfile(path, target / path.name)
 
 
 def shape_of(recipe: Any) -> tuple[int, int]:

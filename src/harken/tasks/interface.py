@@ -37,6 +37,7 @@ MAX_SEED = 2**63 - 1  # what the random generators of torch and numpy both take
 MAX_COUNT = 1_000_000  # of anything that is asked for by number and kept in memory
 BATCH = 256  # examples that are read before they are worked on
 SEARCH_FLAGS = {"banned": "--ban", "diversity_groups": "--groups", "language_model": "--lm"}
+SEARCH_PANEL = "Search"  # of the help, with the keys of the recipe's `[search]` table
 LINES = "lines"  # the format of a file with one example on each line
 
 
@@ -100,7 +101,7 @@ def search_fields(without: Collection[str] = ()) -> dict[str, Field]:
     fields = {}
     for name, known in SEARCH_OPTIONS.items():
         if name != "beam" and name not in without:
-            option = Option(known.description, in_request=False, flag=SEARCH_FLAGS.get(name), panel="Search")
+            option = Option(known.description, in_request=False, flag=SEARCH_FLAGS.get(name), panel=SEARCH_PANEL)
             fields[name] = Field(name, known.kind | None, None, option)
     return fields
 

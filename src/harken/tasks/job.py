@@ -5,8 +5,9 @@ A job says how a run is prepared and what becomes of its folder; the bases do th
     artifacts        what is learnt and kept beside the weights       `harken.tasks.artifacts`
     SequenceTask     batches, loss and sums for the trainer           `harken.tasks.sequence_task`
     Predictor        the folder as an object to use                   `harken.tasks.predictor`
-    find_split       a split by its name                              `harken.tasks.splits`
     Summary          the card and the first lines of a run, from facts
+
+`Job.evaluate` scores a split of the model's own corpus, one of `Job.splits`, or files, as `Job.read_files` reads them.
 
 `docs/extending.md` has a whole job in one file.
 """
@@ -19,15 +20,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from harken.data.fingerprints import InputFile
 from harken.errors import UserError
 from harken.paths import Place, paths_in
 from harken.recipe.paths import is_pattern, location
+from harken.tasks.baselines import compare
 from harken.tasks.interface import Form
 from harken.tasks.results import Show, as_result
 from harken.tasks.scores import Scores
+from harken.tasks.splits import find_split
 from harken.training.task import Task
 
 if TYPE_CHECKING:
@@ -104,7 +107,7 @@ class Summary:
 
     @property
     def title(self) -> str:
-        """Of the card."""
+        """The title of the card."""
         return f"{self.data}{' ' * bool(self.languages)}{self.languages}, {self.model}"
 
     @property
@@ -121,7 +124,7 @@ class Summary:
         return rows
 
     def lines(self, parameters: int) -> list[str]:
-        """For the user, as a run starts: data, model, notes, and what was left out."""
+        """The lines for the user as a run starts: data, model, notes, and what was left out."""
         first, second = (", ".join(filter(None, parts)) for parts in (
             (self.count, self.data_summary), (f"{self.model}: {parameters:,} parameters", self.input_summary),
         ))  # fmt: skip
@@ -148,7 +151,7 @@ def format_counts(labels: Iterable[str] | Mapping[str, int], most: int = 20) -> 
 
 
 def format_skipped(skipped: Mapping[str, int]) -> str:
-    """For the card.
+    """Format the examples that were left out, for the card.
 
     >>> format_skipped({"empty side": 1200}), format_skipped({})
     ('1,200 empty side', 'none')
@@ -156,14 +159,23 @@ def format_skipped(skipped: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {reason}" for reason, count in skipped.items()) or "none"
 
 
-def files_at(place: Place) -> list[InputFile]:
+def files_at(declared: Place) -> list[InputFile]:
     """The file or folder of one path, or all files that fit a pattern."""
-    path = location(place)
-    if path is None or place.kind.is_base or place.kind.is_output:
+    path = location(declared)
+    if path is None or declared.kind.is_base or declared.kind.is_output:
         return []
     if not is_pattern(path) or os.path.exists(path):
-        return [InputFile(place.key, Path(path))]
-    return [InputFile(place.key, Path(file), os.path.basename(file)) for file in sorted(glob(path, recursive=True))]
+        return [InputFile(declared.key, Path(path))]
+    return [InputFile(declared.key, Path(file), os.path.basename(file)) for file in sorted(glob(path, recursive=True))]
+
+
+class FileReading(NamedTuple):
+    """Options of `harken evaluate` on how files are read, where not as the training data."""
+
+    format: str = "auto"
+    text_column: str | None = None
+    label_column: str | None = None
+    names: Mapping[str, str] | None = None  # the labels of the files -> those of the training data
 
 
 class Job:
@@ -174,6 +186,8 @@ class Job:
     interface: ClassVar[Interface | None] = None  # of its command, route and form; None: it has none of them
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = ()  # what `prepare` may write beside the weights
     options: ClassVar[frozenset[str]] = frozenset()  # of the command line that this job takes and others do not
+    default_splits: ClassVar[tuple[str, ...]] = ("test",)  # the first that there is is scored where none is named
+    scored_files: ClassVar[str] = "files"  # what may be scored in place of a split
 
     @property
     def usage(self) -> str:
@@ -195,7 +209,7 @@ class Job:
         Raises:
             UserError: bad data.
         """
-        return self.prepare_data(recipe, self.load_data(recipe), folder, resuming)
+        return self._prepare(recipe, self.load_data(recipe), folder, resuming)
 
     def prepare_table(self, recipe: Any, table: dict[str, list[Any]], folder: Path, resuming: bool) -> Prepared:
         """As `prepare`, of a table in memory.
@@ -203,10 +217,14 @@ class Job:
         Raises:
             UserError: bad data, or a job that reads no tables.
         """
-        return self.prepare_data(recipe, self.load_table(recipe, table), folder, resuming)
+        return self._prepare(recipe, self.load_table(recipe, table), folder, resuming)
+
+    def _prepare(self, recipe: Any, data: Any, folder: Path, resuming: bool) -> Prepared:
+        folder.mkdir(parents=True, exist_ok=True)
+        return self.prepare_data(recipe, data, folder, resuming)
 
     def prepare_data(self, recipe: Any, data: Any, folder: Path, resuming: bool) -> Prepared:
-        """As `prepare`, of data that `load_data` or `load_table` gave."""
+        """As `prepare`, of data that `load_data` or `load_table` gave, in a folder that is there."""
         raise NotImplementedError(f"{type(self).__name__} has neither prepare nor prepare_data")
 
     def load_data(self, recipe: Any) -> Any:
@@ -223,7 +241,7 @@ class Job:
         Raises:
             UserError: a file that says which others are read is missing or damaged.
         """
-        return [file for place in paths_in(recipe) for file in files_at(place)]
+        return [file for declared in paths_in(recipe) for file in files_at(declared)]
 
     def load(self, folder: Path, recipe: Any, device: str) -> Any:
         """The model of a finished folder, as an object to use.
@@ -245,15 +263,65 @@ class Job:
         """The names of the files that `prepare` may have written before a run was killed."""
         return frozenset[str]().union(*(artifact.names for artifact in self.artifacts))
 
-    def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Progress) -> Scores:
+    def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Progress, **options: Any) -> Scores:
         """Score a loaded model on `files`, or on a split of its own corpus ("test" where None), for `harken evaluate`.
 
-        A job with `options` takes them as keyword arguments here, in `attention_figure` and in `examples`.
+        Args:
+            options: the fields of `FileReading`, and what `score` takes.
 
         Raises:
             UserError: no such split, or files that do not fit.
         """
-        raise UserError(f"harken evaluate is not available for the task {model.recipe.task!r}")
+        reading = FileReading(**{name: options.pop(name) for name in FileReading._fields if name in options})
+        notes: list[str] = []
+        if files:
+            examples, notes = self.read_files(model, files, reading)
+        else:
+            examples = self.held_out(model, split)
+        score: Any = self.score
+        scores: Scores = score(model, examples, progress, **options)
+        scores.notes += notes
+        if baseline := self.refit_baseline(model, examples):
+            compare(scores, model.folder, None if files else split or "test", baseline)
+        return scores
+
+    def splits(self, data: Any) -> Mapping[str, Any]:
+        """The parts of a corpus of `load_data` that a model can be scored on, by name."""
+        return {"valid": data.valid, **data.tests}
+
+    def held_out(self, model: Any, split: str | None) -> Any:
+        """A split of the model's own corpus; one of `default_splits` where None.
+
+        Raises:
+            UserError: no such split.
+        """
+        data, default = self.load_data(model.recipe), self.default_splits
+        return find_split(data.name, self.splits(data), split, default=default, remedy=self.scored_files)
+
+    def read_files(self, model: Any, files: Sequence[Path], reading: FileReading) -> tuple[Any, list[str]]:
+        """The examples of files as `held_out` gives those of a split, and notes on how they were read.
+
+        Raises:
+            UserError: files that do not fit.
+        """
+        raise UserError(f"harken evaluate reads no files for the task {model.recipe.task!r}; name a --split")
+
+    def score(self, model: Any, examples: Any, progress: Progress) -> Scores:
+        """Score a loaded model on examples of `held_out` or `read_files`; by default by its own `evaluate`.
+
+        A job with `options` takes them as keyword arguments here, in `attention_figure` and in `examples`.
+
+        Raises:
+            UserError: examples that do not fit, or a job without scores.
+        """
+        if not hasattr(model, "evaluate"):
+            raise UserError(f"harken evaluate is not available for the task {model.recipe.task!r}")
+        scores: Scores = model.evaluate(examples, progress=progress)
+        return scores
+
+    def refit_baseline(self, model: Any, examples: Any) -> Callable[[], Baseline] | None:
+        """A function that fits the baseline of a model anew and scores it on examples; None for a job without one."""
+        return None
 
     def predict(
         self, model: Any, examples: Sequence[Any], options: Any, progress: Progress
@@ -352,7 +420,7 @@ class Job:
         Raises:
             UserError: no such split, or a job without this analysis.
         """
-        raise UserError(f"harken inspect --gradients is not available for the task {model.recipe.task!r}")
+        return list(self.held_out(model, split))
 
     def validation(self, best: dict[str, Any]) -> str:
         """The best validation, for the card; `best` is its line of metrics.jsonl."""

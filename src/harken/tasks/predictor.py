@@ -1,29 +1,30 @@
 """A trained model as an object to use: what `harken.load` gives back for every job.
 
-A subclass says how it is opened from its folder, and adds the calls of its job:
+A subclass says what its folder holds beside the weights and how its network is built, and adds the calls of its job:
 
-    class Classifier(Predictor[ClassifyRecipe, ClassifierModel]):
-        @classmethod
-        def open(cls, folder, recipe, device):              # artifacts, and the network without its weights
-            classes = LABELS.load(folder)
-            return cls(recipe, build_classifier(recipe, len(classes)), classes, folder)
+    class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
+        tokenizer: Tokenizer
+        parts = (("tokenizer", TokenizerArtifact()),)       # attributes that are loaded from the folder
 
-        def predict_proba(self, texts):
-            return np.stack(self.map_rows(self.rows(texts), lambda ids, lengths: softmax(self.model(ids, lengths))))
+        @staticmethod
+        def build(recipe, tokenizer):                       # a network without its weights
+            return MaskedModel(recipe.model, tokenizer.size)
+
+        def fill(self, text): ...
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import nn
 
 from harken.errors import UserError
+from harken.tasks.artifacts import Artifact
 from harken.tasks.sequence_task import length_batches
 from harken.training.device import choose_device
 from harken.training.digests import require_unchanged
@@ -70,21 +71,31 @@ class Rows(Protocol):
         """Padded values, and lengths (B,)."""
 
 
-class Predictor(ABC, Generic[R, M]):
+class Predictor(Generic[R, M]):
     """Recipe, network and artifacts of one folder."""
 
-    def __init__(self, recipe: R, model: M, folder: Path | None = None) -> None:
-        self.recipe, self.folder = recipe, folder
-        self.model: M = model.eval()
+    parts: ClassVar[tuple[tuple[str, Artifact[Any]], ...]] = ()  # attributes that are loaded from the folder
+    build: ClassVar[Callable[..., nn.Module]]  # from a recipe and the parts to a network with new weights
+
+    def __init__(self, recipe: R, model: M, *values: Any) -> None:
+        """
+        Args:
+            values: the parts in their order; after them the folder, if there is one.
+        """
+        self.recipe, self.model = recipe, model.eval()
+        self.folder: Path | None = None
+        for name, value in zip((*(name for name, _ in self.parts), "folder"), values, strict=False):
+            setattr(self, name, value)
 
     @classmethod
-    @abstractmethod
     def open(cls, folder: Path, recipe: R, device: str) -> Self:
         """The artifacts of a folder and a network of the right shape; `load` fills in the weights.
 
         Raises:
             UserError: an artifact is missing or damaged.
         """
+        values = [artifact.load(folder) for _, artifact in cls.parts]
+        return cls(recipe, cls.build(recipe, *values), *values, folder)  # type: ignore[arg-type]
 
     @classmethod
     def load(cls, folder: Path, recipe: R, device: str = "auto") -> Self:
@@ -103,7 +114,7 @@ class Predictor(ABC, Generic[R, M]):
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         return next(self.model.parameters()).device
 
     def map(
@@ -145,5 +156,5 @@ class Predictor(ABC, Generic[R, M]):
 
     def __repr__(self) -> str:
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
-        place = f", {str(self.folder)!r}" if self.folder else ""
-        return f"{type(self).__name__}({self.recipe.model.title!r}, {parameters:,} parameters, {self.device}{place})"
+        folder = f", {str(self.folder)!r}" if self.folder else ""
+        return f"{type(self).__name__}({self.recipe.model.title!r}, {parameters:,} parameters, {self.device}{folder})"

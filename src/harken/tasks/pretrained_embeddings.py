@@ -2,7 +2,7 @@
 
     pretrained = PretrainedEmbeddings(recipe, folder, resuming)
     pretrained.fill(model.embedding.weight, words_of(tokenizer), texts, "model.embedding")      for every table of words
-    Prepared(..., facts={..., **pretrained.facts}, lines=[..., *pretrained.said])
+    Prepared(..., facts={..., **pretrained.facts}, lines=[..., *pretrained.notes])
 
 The row of a word that has a vector becomes that vector (less the mean of all, if asked for), all of them scaled to the
 spread that the table is drawn with; vectors of n-grams serve words that have none of their own. With `tuned = false`
@@ -46,19 +46,19 @@ class PretrainedEmbeddings:
     def __init__(self, recipe: Any, folder: Path | None = None, resuming: bool = False) -> None:
         self.config, self.seed = recipe.embeddings, recipe.train.seed
         self.folder, self.resuming = folder, resuming
-        self.said: list[str] = []
+        self.notes: list[str] = []
         self._read: dict[str, WordVectors] = {}
-        kept = folder / FILE if folder is not None else None
-        if resuming and kept is not None and kept.is_file():
-            self.said = json.loads(kept.read_text(encoding="utf-8"))
+        notes = folder / FILE if folder is not None else None
+        if resuming and notes is not None and notes.is_file():
+            self.notes = json.loads(notes.read_text(encoding="utf-8"))
 
     @property
     def facts(self) -> dict[str, str]:
-        """For the card."""
-        return {"pretrained embeddings": "; ".join(self.said)} if self.said else {}
+        """The row of the card about them."""
+        return {"pretrained embeddings": "; ".join(self.notes)} if self.notes else {}
 
     def vectors(self, width: int, texts: Iterable[str], key: str, side: str = "words") -> WordVectors | None:
-        """Those of a side; None where the recipe names none, or a run is resumed.
+        """The vectors of a side; None where the recipe names none, or a run is resumed.
 
         Args:
             width: of the embeddings, which is `key` of the recipe.
@@ -67,11 +67,11 @@ class PretrainedEmbeddings:
         Raises:
             UserError: vectors of another width than the embeddings, or none.
         """
-        place = self.config.of(side)
-        if place is None or self.resuming:
+        path = self.config.of(side)
+        if path is None or self.resuming:
             return None
         if side not in self._read:
-            self._read[side] = read_first_vectors(place, width, key, texts, self.seed)
+            self._read[side] = read_first_vectors(path, width, key, texts, self.seed)
         return self._read[side]
 
     def fill(
@@ -95,49 +95,49 @@ class PretrainedEmbeddings:
             UserError: as `vectors`; or no word has one.
         """
         tables = [table] if isinstance(table, Tensor) else list(table)
-        for one in tables:
-            one.requires_grad_(self.config.tuned)
+        for matrix in tables:
+            matrix.requires_grad_(self.config.tuned)
         width = tables[0].shape[1]
         vectors = self.vectors(width, texts, key, side)
         if vectors is None:
             return
-        for one in tables:
-            filled = begin_with(one, names, vectors, spread or width**-0.5, self.config.centred)
-        seen = set(range(len(names)) if ids is None else np.unique(ids).tolist())
-        total, place = sum(names[row] is not None for row in seen), str(self.config.of(side))
-        covered = len(seen.intersection(filled))
+        for matrix in tables:
+            filled = begin_with(matrix, names, vectors, spread or width**-0.5, self.config.centred)
+        occurring = set(range(len(names)) if ids is None else np.unique(ids).tolist())
+        total, path = sum(names[row] is not None for row in occurring), str(self.config.of(side))
+        covered = len(occurring.intersection(filled))
         if not covered:
             raise UserError(
-                f"none of the {total:,} words of the training text has a vector in {place}; check its language, and "
+                f"none of the {total:,} words of the training text has a vector in {path}; check its language, and "
                 "that it holds vectors of words"
             )
         pieces = sum(name is None for name in names[len(SPECIALS) :])
-        told = coverage(covered, total, place, self.config.tuned, len(filled) - covered, pieces)
-        self.say(told if side == "words" else f"{side}: {told}")
+        note = coverage(covered, total, path, self.config.tuned, len(filled) - covered, pieces)
+        self.add_note(note if side == "words" else f"{side}: {note}")
 
-    def say(self, sentence: str) -> None:
+    def add_note(self, sentence: str) -> None:
         """Keep a sentence for the card and the user; a resumed run has it already."""
-        if self.resuming and self.said:
+        if self.resuming and self.notes:
             return
-        self.said.append(sentence)
+        self.notes.append(sentence)
         if self.folder is not None:
-            atomic_write(self.folder / FILE, json.dumps(self.said) + "\n")
+            atomic_write(self.folder / FILE, json.dumps(self.notes) + "\n")
 
 
 def begin_with(
     table: Tensor, names: Sequence[str | None], vectors: WordVectors, spread: float, centred: bool
 ) -> list[int]:
     """Put the vectors into a table (V, E), whose rows have these names; the rows that had one."""
-    places = {word: row for row, word in enumerate(vectors.words)}
-    rows, made = [], []
+    indices = {word: row for row, word in enumerate(vectors.words)}
+    rows, chosen = [], []
     for number, name in enumerate(names):
-        vector = None if name is None else _vector(name, places, vectors)
+        vector = None if name is None else _vector(name, indices, vectors)
         if vector is not None:
             rows.append(number)
-            made.append(vector)
+            chosen.append(vector)
     if not rows:
         return []
-    matrix = np.stack(made).astype(np.float32)
+    matrix = np.stack(chosen).astype(np.float32)
     if centred:
         matrix -= matrix.mean(0)
     scale = spread / max(float(matrix.std()), 1e-12)
@@ -179,27 +179,27 @@ def width_key(model: Any, section: str = "model") -> str:
     return f"{section}.embedding" if hasattr(model, "embedding") else f"{section}.width"
 
 
-def coverage(covered: int, total: int, place: str, tuned: bool = True, more: int = 0, pieces: int = 0) -> str:
-    """For the card and the user.
+def coverage(covered: int, total: int, path: str, tuned: bool = True, more: int = 0, pieces: int = 0) -> str:
+    """Describe how many words have vectors, for the card and the user.
 
     >>> coverage(2, 4, "runs/words", tuned=False)
     '2 of 4 words (50%) initialised from runs/words, frozen'
     >>> coverage(2, 4, "runs/words", more=1)
     '2 of 4 words (50%) initialised from runs/words; 1 more is known by its vector'
     """
-    told = f"{covered:,} of {total:,} words ({covered / max(total, 1):.0%}) initialised from {place}"
-    told += "" if tuned else ", frozen"
+    text = f"{covered:,} of {total:,} words ({covered / max(total, 1):.0%}) initialised from {path}"
+    text += "" if tuned else ", frozen"
     if more:
-        told += f"; {more:,} more {'is known by its vector' if more == 1 else 'are known by their vectors'}"
+        text += f"; {more:,} more {'is known by its vector' if more == 1 else 'are known by their vectors'}"
     if pieces:
-        told += f"; {pieces:,} pieces from inside of words have none (tokenizer.kind = word reads whole words)"
-    return told
+        text += f"; {pieces:,} pieces from inside of words have none (tokenizer.kind = word reads whole words)"
+    return text
 
 
-def _vector(word: str, places: dict[str, int], vectors: WordVectors) -> np.ndarray | None:
+def _vector(word: str, indices: dict[str, int], vectors: WordVectors) -> np.ndarray | None:
     for spelling in (word, word.lower()):
-        if spelling in places:
-            return np.asarray(vectors.matrix[places[spelling]])
+        if spelling in indices:
+            return np.asarray(vectors.matrix[indices[spelling]])
     return vectors.vector(word.lower()) if vectors.knows(word.lower()) else None
 
 
@@ -207,16 +207,16 @@ OWN = "own"
 EPOCHS, LEAST = 8, 3  # over the texts, and of a word, for vectors that are learnt here
 
 
-def read_first_vectors(place: str, width: int, key: str, texts: Iterable[str], seed: int) -> WordVectors:
+def read_first_vectors(path: str, width: int, key: str, texts: Iterable[str], seed: int) -> WordVectors:
     """The vectors of a folder or file, or (own) learnt from the training texts.
 
     Raises:
         UserError: vectors of another width than the embeddings, or none.
     """
-    vectors = learn_vectors(texts, width, seed) if place == OWN else WordVectors.load(expand_user(place))
+    vectors = learn_vectors(texts, width, seed) if path == OWN else WordVectors.load(expand_user(path))
     if vectors.width != width:
         raise UserError(
-            f"{place} has vectors of {vectors.width} numbers, but {key} is {width}; set {key} = {vectors.width}, or "
+            f"{path} has vectors of {vectors.width} numbers, but {key} is {width}; set {key} = {vectors.width}, or "
             f"train vectors with --width {width}"
         )
     return vectors

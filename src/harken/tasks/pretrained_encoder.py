@@ -21,19 +21,19 @@ from harken.models.reader import Reader
 
 def starting_tokenizer(start: str | Path, own: Tokenizer) -> Tokenizer:
     """A tokenizer that knows what the masked model knows; with words, also what the job's own one does."""
-    theirs = load_tokenizer(start, JOINT)
-    if not isinstance(theirs, WordTokenizer) or not isinstance(own, WordTokenizer):
-        return theirs
+    pretrained = load_tokenizer(start, JOINT)
+    if not isinstance(pretrained, WordTokenizer) or not isinstance(own, WordTokenizer):
+        return pretrained
     known = set(own.tokens)
-    return WordTokenizer([*own.tokens, *(token for token in theirs.tokens if token not in known)])
+    return WordTokenizer([*own.tokens, *(token for token in pretrained.tokens if token not in known)])
 
 
 def start_from(reader: Reader, start: str | Path, tokenizer: Tokenizer) -> int:
     """Take encoder and token vectors over, with the tokenizer that `starting_tokenizer` made; counts the vectors."""
-    theirs = load_tokenizer(start, JOINT)
-    if not isinstance(theirs, WordTokenizer) or not isinstance(tokenizer, WordTokenizer):
+    pretrained = load_tokenizer(start, JOINT)
+    if not isinstance(pretrained, WordTokenizer) or not isinstance(tokenizer, WordTokenizer):
         return copy_weights(reader, start)
-    ids = {token: number for number, token in enumerate(theirs.tokens, start=len(SPECIALS))}
+    ids = {token: number for number, token in enumerate(pretrained.tokens, start=len(SPECIALS))}
     return copy_weights(reader, start, rows_in(tokenizer.tokens, ids))
 
 

@@ -1,11 +1,10 @@
 """From the `task` of a recipe to the parts of its job.
 
-A job that ships is a folder of `harken.tasks` with files of the same names, imported when they are needed:
+A job that ships is a folder of `harken.tasks` with three files of the same names, imported when they are needed:
 
     recipe.py      RECIPE, the class that checks its recipes     no torch
     interface.py   INTERFACE, its command, route and form (`harken.tasks.interface`)     no torch
     job.py         JOB: from a recipe to a run, from a folder to an object to use (`harken.tasks.job`)
-    task.py        batches, loss and metrics for the trainer (`harken.training.task`)
 
 A job of another package is one class, registered by `@harken.register_task("name")` or an entry point: a `Job` whose
 attribute `recipe` is the class of its recipes, and `interface` its interface.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Printing(NamedTuple):
-    """Where a result is printed."""
+    """The circumstances in which a result is printed."""
 
     is_terminal: bool
     is_single: bool  # whether it is the only one of a command
@@ -59,7 +59,7 @@ class Result:
 
 
 class TextResult(Result):
-    """A text."""
+    """A result that is a text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -75,7 +75,7 @@ class TextResult(Result):
 
 
 class ValuesResult(Result):
-    """Values by their names."""
+    """A result of values by their names."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = dict(values)

@@ -32,7 +32,7 @@ class Metric:
         return cls(name, interval.value, interval.low, interval.high, note, digits)
 
     def row(self) -> tuple[str, str, str, str]:
-        """For a table: name, value, interval, note."""
+        """The row of a table: name, value, interval, note."""
         between = "" if self.low is None else f"{self.low:.{self.digits}f} to {self.high:.{self.digits}f}"
         return self.name, f"{self.value:{'+' * self.signed}.{self.digits}f}", between, self.note
 
@@ -69,7 +69,7 @@ class Scores:
         return next(metric.value for metric in self.metrics if metric.name.lower() == name.lower())
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Convert the scores to values that JSON can hold."""
         content: dict[str, Any] = {self.unit: self.count}
         for metric in self.metrics:
             name = metric.name if metric.key == "" else metric.key

@@ -13,6 +13,7 @@ A subclass defines three things (`harken.training.task.Task` has the contract):
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
@@ -22,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from harken.data.batching import token_batches
+from harken.errors import UserError
 from harken.training.config import TrainConfig
 from harken.training.task import Indices, to_device
 
@@ -66,7 +68,7 @@ class SequenceTask(ABC, Generic[M, B]):
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         return next(self.model.parameters()).device
 
     def compiled(self, function: F) -> F:
@@ -108,6 +110,35 @@ def length_batches(lengths: np.ndarray, budget: int, part: int = 0, parts: int =
     mine = np.argsort(lengths, kind="stable")[part::parts]
     batches = token_batches(lengths[mine], lengths[mine], budget, seed=0, epoch=0, shuffle=False)
     return [mine[batch] for batch in batches]
+
+
+def refuse_too_long(
+    lengths: np.ndarray,
+    limit: int | None,
+    excess: str = "examples are longer than",
+    unit: str = " steps",
+    remedy: str = "",
+) -> None:
+    """Refuse examples that are longer than positions are learned, before training and not in the midst of it.
+
+    Args:
+        lengths: (N,) steps of every example.
+        limit: the positions; None where they are not learned.
+        excess, unit, remedy: the words of the error for these examples.
+
+    Raises:
+        UserError: how many, how long, and what may be done.
+    """
+    if limit is not None and lengths.max(initial=0) > limit:
+        raise UserError(
+            f"{int((lengths > limit).sum()):,} {excess} model.max_length {limit} (the longest has "
+            f"{int(lengths.max())}{unit}): raise model.max_length, {remedy}or take positions that are not learned"
+        )
+
+
+def perplexity(loss: float) -> float:
+    """exp of a mean loss; of an untrained model's at most exp(50), which JSON can hold."""
+    return math.exp(min(loss, 50.0))
 
 
 def merge_sums(results: Iterable[Mapping[str, Any]]) -> Sums:

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -26,7 +26,6 @@ from torch import Tensor
 
 from harken.data.io.token_rows import TokenRows
 from harken.data.rows import (
-    MOST_COUNTED,
     NUMBER,
     Columns,
     Distinct,
@@ -37,7 +36,7 @@ from harken.data.rows import (
     id_type,
     rows_of,
 )
-from harken.data.tokenizers.tokens import SPECIALS, UNK
+from harken.data.tokenizers.tokens import BOS, EOS, SPECIALS, UNK
 from harken.errors import UserError
 from harken.files import atomic_write
 from harken.models.heads.character_features import WordBatch
@@ -74,11 +73,11 @@ class Vocabulary:
         more_words: Iterable[str] = (),
         more_tags: Iterable[str] = (),
     ) -> Vocabulary:
-        """From the training sentences; `more_words` and `more_tags` are known though they are not seen in them."""
+        """Learn from the training sentences; `more_words` and `more_tags` are known though these lack them."""
         counts = WordCounts.of_rows(rows_of(sentences), lowercase, min_count)
         words = [word for word, count in _by_count(counts.words) if count >= min_count]
-        seen = set(words)
-        words += [word for word in dict.fromkeys(more_words) if word not in seen]
+        counted = set(words)
+        words += [word for word in dict.fromkeys(more_words) if word not in counted]
         characters = [character for character, _ in _by_count(counts.characters)]
         return cls(sorted({*counts.tags, *more_tags}), words, characters, lowercase)
 
@@ -155,28 +154,26 @@ class WordCounts(NamedTuple):
 
     @classmethod
     def of(cls, sentences: Iterable[Sequence[str]], tags: Iterable[Sequence[str]], lowercase: bool) -> WordCounts:
-        """Those of some sentences."""
+        """Count words, characters and tags of some sentences."""
         forms: Counter[str] = Counter(chain.from_iterable(sentences))
         words: Counter[str] = Counter()
         characters: Counter[str] = Counter()
-        for form, seen in forms.items():
-            words[form.lower() if lowercase else form] += seen
+        for form, count in forms.items():
+            words[form.lower() if lowercase else form] += count
             for character in form:
-                characters[character] += seen
+                characters[character] += count
         return cls(words, characters, Counter(chain.from_iterable(tags)))
 
     @classmethod
     def of_rows(cls, sentences: Rows[Any], lowercase: bool, min_count: int) -> WordCounts:
-        """Those of training sentences, less rare words."""
+        """Count those of training sentences, less rare words."""
 
         def compute() -> WordCounts:
             total = cls(Counter(), Counter(), Counter())
             for part in sentences.map(lambda columns: cls.of(columns[0], columns[1], lowercase), "counting words"):
                 for own, more in zip(total, part, strict=True):
                     own.update(more)
-                if len(total.words) > MOST_COUNTED and not sentences.is_in_memory:
-                    words = Counter({word: times for word, times in total.words.items() if times > 1})
-                    total = total._replace(words=words)
+                total = total._replace(words=sentences.without_rare(total.words))
             words = Counter({word: times for word, times in total.words.items() if times >= min_count})
             return total._replace(words=words)
 
@@ -189,13 +186,16 @@ VOCABULARY = ObjectArtifact(Vocabulary, FILE)
 class WordRows:
     """All sentences of a split; every distinct word of a batch is spelled once."""
 
+    has_ends: ClassVar[bool] = False  # whether every sentence begins with BOS and ends with EOS
+
     def __init__(self, words: TokenRows, forms: TokenRows, spellings: TokenRows) -> None:
         self.words, self.forms, self.spellings = words, forms, spellings
 
     @classmethod
-    def of(cls, sentences: Sequence[Sequence[str]], vocabulary: Vocabulary) -> WordRows:
+    def of(cls, sentences: Sequence[Sequence[str]], vocabulary: Vocabulary) -> Self:
         """The words of some sentences."""
-        return cls(*cls._parts(sentences, different(sentences), vocabulary))
+        texts = different(sentences)
+        return cls(*cls.ids(sentences, cls.numbers(texts), vocabulary), cls.spelled(texts, vocabulary))
 
     @classmethod
     def of_tagged(cls, sentences: Rows[Any], vocabulary: Vocabulary) -> tuple[WordRows, TokenRows]:
@@ -203,9 +203,9 @@ class WordRows:
 
         def encode(columns: Columns) -> list[Encoded]:
             texts = different(columns[0])
-            words, forms, spellings = cls._parts(columns[0], texts, vocabulary)
+            words, forms = cls.ids(columns[0], cls.numbers(texts), vocabulary)
             tags = TokenRows.from_lists([vocabulary.tag_ids(tags) for tags in columns[1]])
-            return [words, References(forms), tags, Distinct(texts, spellings)]
+            return [words, References(forms), tags, Distinct(texts, cls.spelled(texts, vocabulary))]
 
         types = {
             "words": id_type(vocabulary.word_count),
@@ -216,16 +216,27 @@ class WordRows:
         words, forms, tags, spellings = sentences.encode(types, encode, [asdict(vocabulary)])
         return cls(words, forms, spellings), tags
 
-    @staticmethod
-    def _parts(
-        sentences: Sequence[Sequence[str]], texts: Sequence[str], vocabulary: Vocabulary
-    ) -> tuple[TokenRows, TokenRows, TokenRows]:
-        number = {text: place for place, text in enumerate(texts)}
-        return (
-            TokenRows.from_lists([vocabulary.word_ids(sentence) for sentence in sentences]),
-            TokenRows.from_lists([[number[word] for word in sentence] for sentence in sentences]),
-            TokenRows.from_lists([vocabulary.spelling(text) for text in texts]),
-        )
+    @classmethod
+    def numbers(cls, texts: Iterable[str]) -> dict[str, int]:
+        """The number of the spelling of every text; those of the ends come first."""
+        return {text: number for number, text in enumerate(texts, start=2 if cls.has_ends else 0)}
+
+    @classmethod
+    def ids(
+        cls, sentences: Sequence[Sequence[str]], numbers: Mapping[str, int], vocabulary: Vocabulary
+    ) -> tuple[TokenRows, TokenRows]:
+        """The words of sentences, and the number of the spelling of each."""
+        words = [vocabulary.word_ids(sentence) for sentence in sentences]
+        forms = [[numbers[word] for word in sentence] for sentence in sentences]
+        if cls.has_ends:
+            words, forms = [[BOS, *row, EOS] for row in words], [[0, *row, 1] for row in forms]
+        return TokenRows.from_lists(words), TokenRows.from_lists(forms)
+
+    @classmethod
+    def spelled(cls, texts: Iterable[str], vocabulary: Vocabulary) -> TokenRows:
+        """The characters of every text."""
+        ends = [[BOS], [EOS]] if cls.has_ends else []
+        return TokenRows.from_lists([*ends, *map(vocabulary.spelling, texts)])
 
     def __len__(self) -> int:
         return len(self.words)
@@ -239,9 +250,9 @@ class WordRows:
         """The chosen sentences, and their lengths (B,)."""
         words, lengths = self.words.gather(rows)
         forms, _ = self.forms.gather(rows)  # padding is the first word of the split, which costs nothing
-        distinct, place = np.unique(forms.numpy(), return_inverse=True)
+        distinct, form_indices = np.unique(forms.numpy(), return_inverse=True)
         spellings, _ = self.spellings.gather(distinct)
-        return WordBatch(words, torch.from_numpy(place.reshape(forms.shape)), spellings), lengths
+        return WordBatch(words, torch.from_numpy(form_indices.reshape(forms.shape)), spellings), lengths
 
 
 def _by_count(counts: Counter[str]) -> list[tuple[str, int]]:

@@ -18,12 +18,12 @@ from harken.data.text.questions import DistinctSentences, QuestionIds
 from harken.data.tokenizers.base import train_tokenizer
 from harken.errors import UserError
 from harken.metrics.baselines import fit_label_baseline
-from harken.tasks.answer.answers import Answers
+from harken.tasks.answer.answerer import Answers
 from harken.tasks.answer.recipe import AnswerDataConfig
 from harken.tasks.answer.sources import read_questions
 from harken.tasks.answer.task import AnswerIds
 from harken.tasks.tag.corpus import read_corpus
-from harken.tasks.tag.evaluation import baseline_of
+from harken.tasks.tag.job import baseline_of
 from harken.tasks.tag.recipe import TagDataConfig
 from harken.tasks.words import Vocabulary, WordRows
 

@@ -12,7 +12,7 @@ from harken.data.text.text_config import LinesConfig, TextConfig
 from harken.data.text.texts import read_line_splits, read_texts
 from harken.data.tokenizers.base import train_tokenizer
 from harken.errors import UserError
-from harken.tasks.language.streams import corpus_ids
+from harken.tasks.language.task import corpus_ids
 from harken.tasks.masked.task import as_rows
 
 WORDS = ["the", "cat", "sat", "über", "mats", "while", "<unk>", "it", "rains", ",", "don't"]

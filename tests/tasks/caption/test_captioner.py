@@ -18,7 +18,7 @@ from harken.data.synthetic.scenes.splits import load_scenes
 from harken.errors import UserError
 from harken.recipe import load_recipe
 from harken.tasks.caption.captioner import Captioner
-from harken.tasks.caption.job import evaluate, examples_of
+from harken.tasks.caption.job import JOB
 from harken.tasks.caption.task import CaptionTask
 from harken.training.task import batch_loss
 
@@ -67,8 +67,8 @@ def run(*arguments: Any) -> Any:
 
 @pytest.mark.slow
 def test_it_learns(model: Captioner) -> None:
-    examples = examples_of(model.recipe, "valid", [])
-    scores = evaluate(model, examples, lambda done: None)
+    examples = JOB.held_out(model, "valid")
+    scores = JOB.score(model, examples, lambda done: None)
     assert scores.count == 30 and scores["BLEU"] > 25  # 8 by chance
     assert scores["exact match"] >= scores["attended region"] and scores.details["nouns"] == 30
     assert scores.details["bleu_signature"].startswith("nrefs:1|case:mixed")
@@ -77,14 +77,14 @@ def test_it_learns(model: Captioner) -> None:
 def test_a_loaded_folder_is_the_model_that_was_trained(model: Captioner) -> None:
     assert model.folder is not None
     again = harken.load(model.folder)
-    images = [example.image for example in examples_of(model.recipe, "valid", [])[:5]]
+    images = [example.image for example in JOB.held_out(model, "valid")[:5]]
     for one, other in zip(model.caption(images), again.caption(images), strict=True):
         assert (one.text, one.score) == (other.text, other.score)
         assert one.attention is not None and (one.attention == other.attention).all()
 
 
 def test_a_caption_has_one_map_a_word_and_does_not_depend_on_its_neighbours(model: Captioner) -> None:
-    images = [example.image for example in examples_of(model.recipe, "valid", [])[:4]]
+    images = [example.image for example in JOB.held_out(model, "valid")[:4]]
     together = model.caption(images, beam=2)
     for image, one in zip(images, together, strict=True):
         alone = model.caption(image, beam=2)

@@ -21,9 +21,8 @@ from harken.errors import UserError
 from harken.models.sizing import measure
 from harken.recipe import load_recipe
 from harken.tasks.classify.classifier import build_classifier
-from harken.tasks.classify.job import JOB
+from harken.tasks.classify.job import JOB, class_weights
 from harken.tasks.classify.labels import in_order, merge_fine, numbers_of
-from harken.tasks.classify.task import class_weights
 from harken.tasks.labelled.reading import cut
 from harken.training.display import choose_display
 from harken.training.loop import Trainer

@@ -13,7 +13,7 @@ from harken.embeddings.contextual import cosines, mixed, nearest, occurrences, o
 from harken.errors import UserError
 from harken.models.sizing import measure
 from harken.recipe import load_recipe
-from harken.tasks.elmo.elmo import Elmo, build_elmo
+from harken.tasks.elmo.job import Elmo
 from harken.tasks.elmo.task import learn_vocabulary
 from harken.tasks.registry import job_of
 
@@ -84,7 +84,7 @@ def test_the_size_is_measured() -> None:
     for spelling in ("convolutional", "lstm"):
         recipe = load_recipe("phrasebook-elmo", [f"model.spelling={spelling}"])
         known = learn_vocabulary([["ab", "ab", "c"]], 50, 1)
-        model = build_elmo(recipe, known)
+        model = Elmo.build(recipe, known)
         assert measure(model).total == sum(parameter.numel() for parameter in model.parameters())
 
 

@@ -15,8 +15,8 @@ from harken.cli.app import app
 from harken.data.synthetic.seasons import make_seasons
 from harken.inspection import gates, gradient_flow
 from harken.recipe import load_recipe
-from harken.tasks.forecast.evaluation import evaluate
 from harken.tasks.forecast.forecaster import Forecaster
+from harken.tasks.forecast.job import JOB
 
 SMALL = [
     *("data.series=2", "data.size=120", "data.window=21", "data.horizon=7", "data.valid_size=20", "data.test_size=20"),
@@ -60,9 +60,9 @@ def test_a_run_that_was_stopped_ends_as_one_that_was_not(home: Path, ends_the_sa
 
 
 def test_the_season_is_learnt(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harken.tasks.forecast.evaluation.REFITTED", 0)  # to fit at every origin takes its time
+    monkeypatch.setattr("harken.tasks.forecast.job.REFITTED", 0)  # to fit at every origin takes its time
     model = harken.load(home / "sales")
-    scores = evaluate(model, "test", [])
+    scores = JOB.evaluate(model, "test", [], lambda done: None)
     assert scores["MASE exponential smoothing"] < 1
     assert scores["MASE"] < 0.5 * scores["MASE seasonal naive"]
     assert scores.count == 12 and scores.unit == "origins"
@@ -123,7 +123,7 @@ def test_inspection_works(home: Path) -> None:
 
 
 def test_the_verb(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harken.tasks.forecast.evaluation.is_available", lambda: False)
+    monkeypatch.setattr("harken.tasks.forecast.job.is_available", lambda: False)
     run = CliRunner()
     plain = run.invoke(app, ["forecast", str(home / "sales"), "--steps", "2", "--out", str(home / "fan.svg")])
     assert plain.exit_code == 0, plain.output
@@ -245,4 +245,4 @@ def test_a_damaged_series_file_is_refused_in_one_sentence(
 
 def test_an_unknown_part_is_refused(home: Path) -> None:
     with pytest.raises(harken.UserError, match="seasons has no split 'exam'; choose --split train or valid or test"):
-        evaluate(harken.load(home / "made"), "exam", [])
+        JOB.evaluate(harken.load(home / "made"), "exam", [], lambda done: None)

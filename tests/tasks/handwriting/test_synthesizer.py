@@ -17,8 +17,7 @@ from harken.errors import UserError
 from harken.inspection import gradient_flow
 from harken.recipe import load_recipe
 from harken.tasks.handwriting.job import HandwritingJob
-from harken.tasks.handwriting.synthesizer import HandwritingSynthesizer, build
-from harken.tasks.handwriting.task import nats_of_rows
+from harken.tasks.handwriting.synthesizer import HandwritingSynthesizer, build, nats_of_rows
 
 TINY = [
     "data.size=60",

@@ -10,8 +10,7 @@ import torch
 from harken.models.build import build_language
 from harken.recipe import load_recipe
 from harken.tasks.language.scoring import log_probabilities
-from harken.tasks.language.streams import Chunks, stream_of
-from harken.tasks.language.task import LanguageTask
+from harken.tasks.language.task import Chunks, LanguageTask, stream_of
 from harken.training.task import batch_loss
 
 TINY = ["model.embedding=8", "model.width=12", "data.chunk=5", "train.batch_tokens=20", "model.dropout=0.0"]

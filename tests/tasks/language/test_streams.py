@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.tasks.language.streams import Chunks, fitting_streams, independent, stream_of, streams, total_length
+from harken.tasks.language.task import Chunks, fitting_streams, independent, stream_of, streams, total_length
 
 
 @given(st.integers(1, 50), st.integers(0, 2**45), st.integers(2, 2**40), st.booleans())

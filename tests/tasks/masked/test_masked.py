@@ -16,7 +16,7 @@ from harken.errors import UserError
 from harken.models.heads.masked import MASK
 from harken.models.sizing import measure
 from harken.recipe import load_recipe
-from harken.tasks.masked.masked_language_model import MaskedLanguageModel, build_masked_model
+from harken.tasks.masked.job import MaskedLanguageModel, build_masked_model
 from harken.tasks.masked.task import as_rows
 from harken.tasks.registry import job_of
 from harken.tasks.tag.task import build_task

@@ -11,8 +11,7 @@ import harken
 from harken.models.heads.regressor import RegressorModel
 from harken.models.sizing import measure
 from harken.recipe import load_recipe
-from harken.tasks.regress.job import JOB, score
-from harken.tasks.regress.regressor import build_regressor
+from harken.tasks.regress.job import JOB, build_regressor, score
 
 RECIPE = """
 task = "regress"

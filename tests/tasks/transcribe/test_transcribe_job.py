@@ -19,8 +19,7 @@ from harken.data.synthetic.tone_speech import ToneSpeech
 from harken.errors import UserError
 from harken.recipe import load_recipe
 from harken.tasks.registry import job_of
-from harken.tasks.transcribe.frames import training_frames
-from harken.tasks.transcribe.task import TranscribeTask
+from harken.tasks.transcribe.task import TranscribeTask, training_frames
 from harken.tasks.transcribe.transcriber import Transcriber
 from harken.training.loop import Trainer
 from harken.training.task import batch_loss

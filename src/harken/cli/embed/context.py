@@ -9,13 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from harken.cli.common import AsJson, print_table
+from harken.cli.common import AsJson, examples, print_table
 from harken.cli.progress import counting
 from harken.tasks.interface import MAX_COUNT
 
 MOST_LINES = 2000  # that are looked through for neighbours
 
 
+@examples(
+    'harken embed context runs/elmo "give me the stick" "we stick to the plan" --word stick',
+    'harken embed context runs/elmo "they sat on the river bank" --word bank --among text.txt --json',
+)
 def context(
     model: Annotated[Path, typer.Argument(help="Folder of a model with the task elmo or language.")],
     sentences: Annotated[list[str], typer.Argument(metavar="SENTENCE...", help="Sentences that have the word.")],
@@ -43,19 +47,19 @@ def context(
         lines = _lines(loaded, among)
         with counting("Reading", total=len(lines)) as tell_lines:
             words = occurrences(loaded, lines, layer=layer, progress=tell_lines)
-        near = [nearest(one, words, count) for one in chosen]
+        near = [nearest(occurrence, words, count) for occurrence in chosen]
     if as_json:
         given = [
             {
-                "sentence": one.sentence,
-                "place": one.place,
+                "sentence": occurrence.sentence,
+                "place": occurrence.place,
                 "cosines": [round(float(value), 6) for value in row],
                 "neighbors": [
                     {"word": other.word, "place": other.place, "sentence": other.sentence, "cosine": round(score, 6)}
                     for other, score in rows
                 ],
             }
-            for one, row, rows in zip(chosen, table, near, strict=True)
+            for occurrence, row, rows in zip(chosen, table, near, strict=True)
         ]
         print(json.dumps({"word": word, "layer": layer, "contexts": given}, ensure_ascii=False))
         return
@@ -64,13 +68,13 @@ def context(
         print_table(
             headings,
             [
-                (f"{number} {one.sentence}", *(f"{value:.4f}" for value in row))
-                for number, (one, row) in enumerate(zip(chosen, table, strict=True), start=1)
+                (f"{number} {occurrence.sentence}", *(f"{value:.4f}" for value in row))
+                for number, (occurrence, row) in enumerate(zip(chosen, table, strict=True), start=1)
             ],
         )
-    for number, (one, rows) in enumerate(zip(chosen, near, strict=True)):
+    for number, (occurrence, rows) in enumerate(zip(chosen, near, strict=True)):
         if rows:
-            print(("\n" if number or len(chosen) > 1 else "") + one.sentence)
+            print(("\n" if number or len(chosen) > 1 else "") + occurrence.sentence)
             print_table(
                 ("word", "cosine", "in"), [(other.word, f"{score:.4f}", other.sentence) for other, score in rows]
             )
@@ -86,8 +90,8 @@ def _lines(model: Any, among: Path | None) -> list[str]:
     from harken.errors import UserError
     from harken.tasks.registry import job_of
 
-    examples = job_of(model.recipe.task).examples(model, "valid") if among is None else read_lines(among)
-    lines = list(islice((line for line in examples if line.strip()), MOST_LINES))
+    texts = job_of(model.recipe.task).examples(model, "valid") if among is None else read_lines(among)
+    lines = list(islice((line for line in texts if line.strip()), MOST_LINES))
     if not lines:
         raise UserError(f"{among or 'the validation text'} holds no words to find neighbours in; give --among FILE")
     return lines

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harken.cli.common import format_seconds, output_folder
+from harken.cli.common import examples, format_seconds, output_folder
 from harken.cli.messages import logger
 from harken.cli.progress import counting, measuring
 from harken.tasks.interface import MAX_SEED
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 OF_WORD2VEC = {"negatives": 5, "tree": False, "sample": 1e-3, "ngrams": None, "device": "auto"}
 
 
+@examples(
+    "harken embed train text.txt --out runs/words",
+    "harken embed train a.txt.gz b.txt.xz --out runs/cbow --method cbow --width 200 --epochs 10 --phrases 1",
+    "harken embed train text.txt --out runs/pieces --ngrams 3-6      (vectors for unseen words, as fastText)",
+    "harken embed train text.txt --out runs/glove --method glove",
+)
 def train(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Text, a sentence a line; also .gz, .xz.")],
     out: Annotated[Path, typer.Option(parser=output_folder, metavar="DIRECTORY", help="Folder for the vectors.")],

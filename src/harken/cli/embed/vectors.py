@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, print_table
+from harken.cli.common import AsJson, examples, print_table
 from harken.cli.messages import logger
 from harken.cli.progress import counting
 from harken.tasks.interface import MAX_COUNT
@@ -20,6 +20,10 @@ Vectors = Annotated[Path, typer.Argument(help="Folder of `harken embed train`, o
 Count = Annotated[int, typer.Option("--count", "-n", min=1, max=MAX_COUNT, help="How many words to show.")]
 
 
+@examples(
+    "harken embed neighbors runs/words river",
+    "harken embed neighbors vectors.bin river lake --json",
+)
 def neighbors(
     vectors: Vectors,
     words: Annotated[list[str], typer.Argument(metavar="WORD...", help="Words to look around.")],
@@ -41,6 +45,9 @@ def neighbors(
         print_table(("word", "cosine"), [(name, f"{score:.4f}") for name, score in near])
 
 
+@examples(
+    "harken embed analogy runs/words man king woman",
+)
 def analogy(
     vectors: Vectors,
     a: Annotated[str, typer.Argument(help="a is to b ...")],
@@ -59,6 +66,10 @@ def analogy(
     print_table(("word", "cosine"), [(name, f"{score:.4f}") for name, score in neighbours])
 
 
+@examples(
+    "harken embed evaluate runs/words EN-WS-353-ALL.txt questions-words.txt.gz",
+    "harken embed evaluate runs/words EN-WS-353-ALL.txt --one-hot      (what knowing nothing scores)",
+)
 def evaluate(
     vectors: Vectors,
     tests: Annotated[
@@ -103,6 +114,10 @@ def _score(result: Result) -> str:
     return "all alike" if result.covered > 1 else "too few known"
 
 
+@examples(
+    "harken embed convert runs/words words.bin --format word2vec-binary",
+    "harken embed convert glove.6B.100d.txt runs/glove6b      (our folder: opens at once)",
+)
 def convert(
     vectors: Vectors,
     target: Annotated[Path, typer.Argument(metavar="FILE", help="File or folder to write.")],
@@ -125,6 +140,10 @@ def convert(
     logger.info(f"Wrote {len(loaded):,} words of {loaded.width} dimensions to {target}")
 
 
+@examples(
+    "harken embed plot runs/words --out words.html",
+    "harken embed plot runs/words --around river --around music --words 300 --out two.html",
+)
 def plot(
     vectors: Vectors,
     out: Annotated[Path, typer.Option(help="Page to write.")] = Path("words.html"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,7 @@ from harken.cli.common import (
     examples,
     load_with_job,
     require_ending,
-    save_figure,
+    show_figure,
 )
 from harken.cli.jobs.translate import unknown_note
 from harken.cli.messages import logger
@@ -55,11 +54,7 @@ def attention(
     loaded, job = load_with_job(model)
     draw: Any = job.attention_figure
     figure = draw(loaded, sentence, **accepted_options(job, model, {"target": target, "layers": layers, "beam": beam}))
-    if as_json:
-        print(json.dumps(figure.to_dict(), ensure_ascii=False))
-    else:
-        print(figure.to_terminal())
+    show_figure(figure, figure.to_dict() if as_json else None, out)
     translation = getattr(figure, "translation", None)
     if translation is not None and translation.unknown:
         logger.info(unknown_note(translation.unknown_words))
-    save_figure(figure, out)

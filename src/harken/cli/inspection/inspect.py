@@ -19,7 +19,7 @@ from harken.cli.common import (
     open_lines,
     print_table,
     require_ending,
-    save_figure,
+    show_figure,
 )
 from harken.cli.messages import logger
 from harken.cli.progress import measuring
@@ -27,7 +27,6 @@ from harken.errors import UserError
 from harken.tasks.interface import MAX_COUNT
 
 if TYPE_CHECKING:
-    from harken.inspection.pictures.picture import Picture
     from harken.tasks.job import Job
 
 MOST_CHARACTERS = 1000  # of a line that gates are drawn for
@@ -157,11 +156,11 @@ def _show_gates(model: Any, sentence: str, layer: int | None, out: Path | None, 
 
     trace = gates(model, sentence)
     if layer is not None and layer > len(trace):
-        names = ", ".join(f"{number} {one.name}" for number, one in enumerate(trace, 1))
+        names = ", ".join(f"{number} {layer_trace.name}" for number, layer_trace in enumerate(trace, 1))
         raise UserError(f"--layer {layer} is not there; choose one of: {names}")
     chosen = None if layer is None else layer - 1
     shown = trace.to_dict() if chosen is None else {"title": trace.title, "layers": [trace[chosen].to_dict()]}
-    _show(trace.picture(chosen), shown, out, as_json)
+    show_figure(trace.picture(chosen), shown if as_json else None, out)
 
 
 def _show_gradients(models: dict[str, Any], examples: Any, out: Path | None, as_json: bool) -> None:
@@ -178,7 +177,7 @@ def _show_gradients(models: dict[str, Any], examples: Any, out: Path | None, as_
         "sentences": len(examples),
         "models": {name: flow.to_dict() for name, flow in flows.items()},
     }
-    _show(FlowPicture(flows), shown, out, as_json)
+    show_figure(FlowPicture(flows), shown if as_json else None, out)
     if not as_json:
         print()
         for name, flow in flows.items():
@@ -186,14 +185,9 @@ def _show_gradients(models: dict[str, Any], examples: Any, out: Path | None, as_
 
 
 def _short_names(folders: dict[str, Any]) -> dict[str, Any]:
-    """By the last part of the path where that tells them apart."""
+    """Name folders by the last part of their paths where that tells them apart."""
     short = {Path(name).resolve().name: value for name, value in folders.items()}
     return short if len(short) == len(folders) else folders
-
-
-def _show(picture: Picture, shown: dict[str, Any], out: Path | None, as_json: bool) -> None:
-    print(json.dumps(shown, ensure_ascii=False) if as_json else picture.to_terminal())
-    save_figure(picture, out)
 
 
 def _show_summary(folder: Path, model: Any, job: Job, as_json: bool) -> None:

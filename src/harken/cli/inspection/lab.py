@@ -71,16 +71,16 @@ def lab(
     reports: list[Report] = []
     failed: list[str] = []
     try:
-        for one in names:
-            experiment = find_experiment(one)
-            with measuring(one) as progress:
+        for experiment_name in names:
+            experiment = find_experiment(experiment_name)
+            with measuring(experiment_name) as progress:
                 try:
                     report = run_experiment(experiment, Settings(seed, quick, files, sentence or ""), progress)
                 except Exception:
                     if name != "all":
                         raise
                     traceback.print_exc()  # the others still have their say
-                    failed.append(one)
+                    failed.append(experiment_name)
                     continue
             written = report.write(out, png, html)
             reports.append(report)
@@ -111,9 +111,10 @@ def _list(as_json: bool) -> None:
     experiments = [find_experiment(name) for name in experiment_names()]
     if as_json:
         keys = ("name", "statement", "shows")
-        print(json.dumps([{key: getattr(one, key) for key in keys} for one in experiments], ensure_ascii=False))
+        listed = [{key: getattr(experiment, key) for key in keys} for experiment in experiments]
+        print(json.dumps(listed, ensure_ascii=False))
         return
-    print_table(("name", "what it shows"), [(one.name, one.shows) for one in experiments])
+    print_table(("name", "what it shows"), [(experiment.name, experiment.shows) for experiment in experiments])
 
 
 def _show(report: Report) -> None:
@@ -133,6 +134,9 @@ def _show(report: Report) -> None:
 
 
 def _summarise(reports: list[Report], failed: list[str]) -> None:
-    rows = [(one.experiment.name, one.findings.answer, f"{one.seconds:.0f} s", one.findings.verdict) for one in reports]
+    rows = [
+        (report.experiment.name, report.findings.answer, f"{report.seconds:.0f} s", report.findings.verdict)
+        for report in reports
+    ]
     rows += [(name, "failed", "", "see the traceback above") for name in failed]
     print_table(("name", "", "time", "because"), rows)

@@ -43,10 +43,10 @@ def score(
             )
         if not sources:
             break
-        for place, (one, other) in enumerate(zip(sources, targets, strict=True), start=number + 1):
-            if not one.strip() or not other.strip():
-                empty = source if not one.strip() else target
-                raise UserError(f"{empty}, line {place}: the line is empty; both sides of a pair need a word")
+        for line_number, (source_line, target_line) in enumerate(zip(sources, targets, strict=True), start=number + 1):
+            if not source_line.strip() or not target_line.strip():
+                empty = source if not source_line.strip() else target
+                raise UserError(f"{empty}, line {line_number}: the line is empty; both sides of a pair need a word")
         for scored in translator.score(sources, targets):
             pairs = list(zip(scored.pieces, scored.token_scores, strict=True))
             if as_json:

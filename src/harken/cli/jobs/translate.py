@@ -1,4 +1,4 @@
-"""`harken translate`: lines in, lines out, in order, as they come.
+"""`harken translate`: lines in, lines out, in order, as they come; `harken.tasks.translate.interface` has its options.
 
 Files are sorted by length within a window and translated by all cores (`harken.tasks.translate.lines`).
 Formats, one for each use:
@@ -15,23 +15,21 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-import typer
-
-from harken.cli.common import AsJson, Beam, FileFormat, ModelFolder, ReplaceBytes, TextColumn, examples, load_for
+from harken.cli.common import load_for
 from harken.cli.live_input import LiveInput, live_stdin
 from harken.cli.messages import logger
-from harken.cli.progress import line_progress, size_of
-from harken.cli.search_options import PANEL, models_and_file, weights_of, with_search_options
+from harken.cli.progress import Tick, line_progress, size_of
 from harken.errors import UserError
 from harken.files import open_output
-from harken.tasks.interface import MAX_COUNT, Reading
+from harken.tasks.interface import CommandLine, Reading, is_stdin, search_fields
 from harken.tasks.registry import job_of
-from harken.tasks.translate.interface import INTERFACE
+from harken.tasks.translate.interface import INTERFACE, OutputOptions
 from harken.tasks.translate.output_file import Format, OutputFile, one_line, pharaoh, record_of
 
 if TYPE_CHECKING:
@@ -39,133 +37,138 @@ if TYPE_CHECKING:
 
 NOTED = 5  # lines with unknown words that are named one by one
 NOTED_LONG = 100  # lines that are too long
-Write = Callable[[str], None]  # of text that ends with a line feed
 
 
-@examples(*INTERFACE.examples)
-@with_search_options
-def translate(
-    model: ModelFolder,
-    file: Annotated[
-        Path | None,
-        typer.Argument(help=INTERFACE.input.argument.help),
-    ] = None,
-    more: Annotated[
-        list[Path] | None, typer.Argument(metavar="[MODEL|FILE]...", help="Models of an ensemble, and the file.")
-    ] = None,
-    beam: Beam = None,
-    nbest: Annotated[
-        int, typer.Option(min=1, max=1000, help="Translations of each line, as index ||| text ||| score.")
-    ] = 1,
-    scores: Annotated[bool, typer.Option("--scores", help="Add a tab and the score to each line.")] = False,
-    alignments: Annotated[
-        Path | None, typer.Option(help="Write word alignments (Pharaoh: i-j, source-target, from 0) to this file.")
-    ] = None,
-    form: FileFormat = "auto",
-    text_column: TextColumn = None,
-    replace: ReplaceBytes = False,
-    as_json: AsJson = False,
-    out: Annotated[Path | None, typer.Option(help="Write to this file instead of stdout.")] = None,
-    resume: Annotated[
-        Path | None, typer.Option(help="Like --out, and continue the file where a killed job left it.")
-    ] = None,
-    long_lines: Annotated[
-        Literal["split", "copy"],
-        typer.Option(help="Lines longer than the model reads: translate them in parts, or copy them."),
-    ] = "split",
-    workers: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Batches translated at once. Default: one per CPU core.")
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(min=1, max=MAX_COUNT, help="Lines sorted by length together. Default: 16 at first, then 4,096."),
-    ] = None,
-    engine: Annotated[
-        Literal["local", "ray"],
-        typer.Option(help="Where to translate: on this machine, or on the Ray cluster of RAY_ADDRESS (with --out)."),
-    ] = "local",
-    stream: Annotated[
-        bool, typer.Option("--stream", help="Print each part of a translation as soon as it is certain.")
-    ] = False,
-    prefix: Annotated[str, typer.Option(help="The beginning of every translation.", rich_help_panel=PANEL)] = "",
-    alternatives: Annotated[
-        int,
-        typer.Option(
-            min=0, max=100, help="Translations that differ in the first token after the prefix.", rich_help_panel=PANEL
-        ),
-    ] = 0,
-    prefix_bias: Annotated[
-        float | None,
-        typer.Option(help="Prefer the prefix by this much (0 to 1) instead of forcing it.", rich_help_panel=PANEL),
-    ] = None,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(help="A phrase every translation must contain; may be given often.", rich_help_panel=PANEL),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(help="Weights of several models, such as 2,1,1. Default: equal.", rich_help_panel=PANEL),
-    ] = None,
-    search: dict[str, Any] | None = None,
-) -> None:
-    """Translate text: one line out for every line in. A closed pipe or the end of the input ends it."""
-    if beam is not None and nbest > beam:
-        raise UserError(f"--nbest {nbest} needs a beam as wide: add --beam {nbest}")
-    if resume is not None and out is not None:
-        raise UserError("--out and --resume both name the output; keep one of them")
-    if engine == "ray":
+def run(model: Path, options: OutputOptions, reading: Reading, command: CommandLine) -> None:
+    """Translate the input of a command.
+
+    Raises:
+        UserError: options that do not fit together, no translator, or an input that it cannot read.
+    """
+    options.check_command(command)
+    if options.engine == "ray":
         from harken.serving.ray.cluster import import_ray
 
-        if resume is None and out is None:
-            raise UserError("--engine ray writes a file that can be resumed; name it with --out or --resume")
         import_ray("data")
-    folders, file = models_and_file([path for path in (file, *(more or [])) if path is not None])
-    translator = load_for("translate", model)
-    given = {"prefix": prefix, "prefix_bias": prefix_bias, "require": require, "weights": weights_of(weights)}
-    options = {**(search or {}), **{name: value for name, value in given.items() if value not in (None, "", [])}}
-    target = resume or out
-    if (alternatives or stream) and (as_json or scores or alignments or nbest > 1 or target or alternatives * stream):
-        name, printed = ("--stream", "plain text") if stream else ("--alternatives", "index ||| text ||| score")
-        raise UserError(f"{name} prints {printed}; leave other formats and files out")
+    (*others, file), target = models_and_file(command.value or []), options.target
     if target is not None and file is not None and target.exists() and file.exists() and target.samefile(file):
         raise UserError(f"{target} is the input itself, which the output would replace; choose another output")
-    if target is not None and alignments is not None:
-        raise UserError("--out and --resume do not write --alignments; --json has the links beside each translation")
-    lines, live = open_live(translator, file, form, text_column, replace)
-    output = None
-    if target is not None:
-        formats = {"nbest": nbest, "scores": scores, "json": as_json, "format": form, "text_column": text_column}
-        from harken.kernels.settings import kernels_enabled
-
-        asked = {**options, **formats, "beam": beam, "batch": batch, "long_lines": long_lines}
-        asked["kernels"] = kernels_enabled()
-        source = None if file is None or str(file) == "-" else file
-        record = record_of(translator, [model, *folders], source, asked, resume is not None)
-        output = OutputFile(target, record, resume is not None, grouped=nbest > 1 and not as_json, report=logger.info)
-        if output.is_complete:
-            logger.info(f"{target} is complete: it has {output.done:,} lines")
-            return
-    if folders:
-        options["ensemble"] = [load_for("translate", folder) for folder in folders]
-    if alternatives:
-        options.pop("prefix", None)
-        shown = Format(nbest=alternatives + 1)
-        for index, line in enumerate(lines):
-            others = translator.alternatives(line, prefix, alternatives, beam=beam, **options)
-            print_now(shown.text(index, line, others))
+    search = search_options(options)
+    translator = load_for("translate", model)
+    lines, live = open_live(translator, file, reading)
+    work = Work(translator, [model, *others], options, search, command.as_json)
+    output = None if target is None else work.open_output(target, file, reading)
+    if output is not None and output.is_complete:
+        logger.info(f"{target} is complete: it has {output.done:,} lines")
         return
-    if stream:
+    if others:
+        search["ensemble"] = [load_for("translate", folder) for folder in others]
+    if options.alternatives:
+        work.print_alternatives(lines)
+    elif options.stream:
         for line in lines:
-            for part in translator.stream(line, beam=beam, **options):
+            for part in translator.stream(line, beam=options.beam, **search):
                 print(one_line(part), end="", flush=True)
             print(flush=True)
-        return
-    with ExitStack() as stack:
-        links = None if alignments is None else stack.enter_context(open_output(alignments))
+    else:
         is_watched = target is not None or (live is None and not sys.stdout.isatty())
-        tick = stack.enter_context(line_progress(is_watched, size_of(file) if form in ("auto", "lines") else None))
+        with line_progress(is_watched, size_of(file) if reading.form in ("auto", "lines") else None) as tick:
+            if output is not None and options.engine == "ray":
+                work.translate_on_cluster(lines, output, tick)
+            else:
+                work.translate_here(lines, live, output, tick)
+        work.notes.end()
+
+
+def models_and_file(paths: Sequence[Path]) -> list[Any]:
+    """`M2 M3 FILE` after the first model: further model folders, and last the file to read, None for stdin.
+
+    Raises:
+        UserError: more than one file.
+    """
+    models = [path for path in paths if path.is_dir()]
+    files = [path for path in paths if not path.is_dir()]
+    if len(files) > 1:
+        raise UserError(f"{files[0]} and {files[1]} are both files; give models first, then one file")
+    return [*models, files[0] if files else None]
+
+
+def search_options(options: OutputOptions) -> dict[str, Any]:
+    """The options of `Translator.request` that were given."""
+    names = ("prefix", "prefix_bias", "require", *search_fields())
+    given = {name: getattr(options, name) for name in names} | {"weights": weights_of(options.weights)}
+    return {name: value for name, value in given.items() if value not in (None, "", [])}
+
+
+def weights_of(text: str | None) -> list[float] | None:
+    """`2,1,1` as numbers.
+
+    Raises:
+        UserError: something else.
+    """
+    try:
+        return None if text is None else [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"--weights {text} is no list of numbers; write them like 2,1,1") from None
+
+
+def open_live(translator: Translator, file: Path | None, reading: Reading) -> tuple[Iterator[str], LiveInput | None]:
+    """The lines to translate, and standard input where they come from it and it may pause."""
+    from harken.data.io.files import decode_lines
+
+    is_plain = reading.form in ("auto", "lines") and reading.column is None
+    live = live_stdin() if is_stdin(file) and is_plain else None
+    if live is None:
+        return INTERFACE.input.read(job_of(translator.recipe.task), translator, file, reading, None), None
+    return decode_lines(cast(BinaryIO, live), "stdin", report=logger.info if reading.replace else None), live
+
+
+@dataclass
+class Work:
+    """The models and the options of one command."""
+
+    translator: Translator
+    folders: list[Path]  # of all models
+    options: OutputOptions
+    search: dict[str, Any]  # options of `Translator.request`
+    as_json: bool
+    notes: Notes = field(default_factory=lambda: Notes())
+
+    @property
+    def format(self) -> Format:
+        """How the translations of a line are written."""
+        return Format(self.as_json, self.options.scores, self.options.nbest)
+
+    def open_output(self, target: Path, file: Path | None, reading: Reading) -> OutputFile:
+        """The file of --out or --resume, with the record of what it is made of."""
+        from harken.kernels.settings import kernels_enabled
+
+        options, is_resumed = self.options, self.options.resume is not None
+        settings = {name: getattr(options, name) for name in ("nbest", "scores", "beam", "batch", "long_lines")}
+        settings |= {"json": self.as_json, "format": reading.form, "text_column": reading.column}
+        settings |= {**self.search, "kernels": kernels_enabled()}
+        source = None if is_stdin(file) else file
+        record = record_of(self.translator, self.folders, source, settings, is_resumed)
+        is_grouped = options.nbest > 1 and not self.as_json
+        return OutputFile(target, record, is_resumed, grouped=is_grouped, report=logger.info)
+
+    def print_alternatives(self, lines: Iterator[str]) -> None:
+        """Print the translations of --alternatives, which go on from the prefix with different tokens."""
+        options, shown = self.options, Format(nbest=self.options.alternatives + 1)
+        search = {name: value for name, value in self.search.items() if name != "prefix"}
+        for index, line in enumerate(lines):
+            others = self.translator.alternatives(
+                line, options.prefix, options.alternatives, beam=options.beam, **search
+            )
+            print_now(shown.text(index, line, others))
+
+    def translate_here(
+        self, lines: Iterator[str], live: LiveInput | None, output: OutputFile | None, tick: Tick
+    ) -> None:
+        """Translate on this machine, to stdout or to an output that may have some lines already."""
+        options, translator = self.options, self.translator
         write, done = (print_now, 0) if output is None else (output.write, output.done)
-        pending, notes, shown = deque[str](), Notes(), Format(as_json, scores, nbest)
+        pending = deque[str]()
 
         def read() -> Iterator[str]:
             for number, line in enumerate(lines):
@@ -175,66 +178,57 @@ def translate(
                     pending.append(line)
                 yield line
 
-        if engine == "ray" and output is not None:
-            from harken.cli.jobs.translate_ray import ShardJob, absolute_files, translate_on_cluster
-
-            translator.request(nbest, beam=beam, **options)  # what is wrong with the options is told now
-            options.pop("ensemble", None)
-            job = ShardJob(
-                tuple(str(folder.expanduser().absolute()) for folder in (model, *folders)),
-                translator.device.type,
-                shown.text,
-                nbest,
-                beam,
-                as_json,
-                long_lines,
-                absolute_files(options),
+        with ExitStack() as stack:
+            links = None if options.alignments is None else stack.enter_context(open_output(options.alignments))
+            translated = translator.translate_lines(
+                read(),
+                options.nbest,
+                options.beam,
+                attention=links is not None or self.as_json,
+                workers=options.workers,
+                window=options.batch,
+                skip=done,
+                long_lines=options.long_lines,
+                available=None if live is None else live.available,
+                report=self.notes.note_long,
+                **self.search,
             )
-            if done:
-                logger.info(f"Continuing {target} after {done:,} lines")
-            stack.enter_context(output)
-            translate_on_cluster(lines, job, output, notes, tick, batch, workers)
-            notes.end()
-            return
-        translated = translator.translate_lines(
-            read(),
-            nbest,
-            beam,
-            attention=alignments is not None or as_json,
-            workers=workers,
-            window=batch,
-            skip=done,
-            long_lines=long_lines,
-            available=None if live is None else live.available,
-            report=notes.note_long,
-            **options,
+            if output is not None:
+                stack.enter_context(self.continued(output))
+                translator.prepare()  # else a continued job may use another decoder than the one that began it
+            for index, translations in enumerate(translated, start=done):
+                line, best = pending.popleft(), translations[0] if translations else None
+                write(self.format.text(index, line, translations))
+                self.notes.note_unknown(index, best.unknown_words if best is not None and best.unknown else [])
+                if links is not None:
+                    pairs = [pharaoh(translation, self.folders[0]) for translation in translations]
+                    links.writelines(f"{pair}\n" for pair in pairs or [""])
+                tick(line, True)
+
+    def translate_on_cluster(self, lines: Iterator[str], output: OutputFile, tick: Tick) -> None:
+        """Translate to an output on a Ray cluster."""
+        from harken.cli.jobs.translate_ray import ShardJob, absolute_files, translate_on_cluster
+
+        options = self.options
+        self.translator.request(options.nbest, beam=options.beam, **self.search)  # refuses what is wrong with them
+        job = ShardJob(
+            tuple(str(folder.expanduser().absolute()) for folder in self.folders),
+            self.translator.device.type,
+            self.format.text,
+            options.nbest,
+            options.beam,
+            self.as_json,
+            options.long_lines,
+            absolute_files({name: value for name, value in self.search.items() if name != "ensemble"}),
         )
-        if output is not None:
-            if done:
-                logger.info(f"Continuing {target} after {done:,} lines")
-            stack.enter_context(output)
-            translator.prepare()  # else a continued job may use another decoder than the one that began it
-        for index, translations in enumerate(translated, start=done):
-            source_line = pending.popleft()
-            write(shown.text(index, source_line, translations))
-            notes.note_unknown(index, translations[0].unknown_words if translations and translations[0].unknown else [])
-            if links is not None:
-                links.writelines(f"{line}\n" for line in [pharaoh(best, model) for best in translations] or [""])
-            tick(source_line, True)
-    notes.end()
+        with self.continued(output):
+            translate_on_cluster(lines, job, output, self.notes, tick, options.batch, options.workers)
 
-
-def open_live(
-    translator: Translator, file: Path | None, form: str, column: str | None, replace: bool
-) -> tuple[Iterator[str], LiveInput | None]:
-    """The lines to translate, and standard input where they come from it and it may pause."""
-    from harken.data.io.files import decode_lines
-
-    live = live_stdin() if (file is None or str(file) == "-") and form in ("auto", "lines") and column is None else None
-    if live is None:
-        reading = Reading(form, column, replace, logger.info)
-        return INTERFACE.input.read(job_of(translator.recipe.task), translator, file, reading, None), None
-    return decode_lines(cast(BinaryIO, live), "stdin", report=logger.info if replace else None), live
+    def continued(self, output: OutputFile) -> OutputFile:
+        """The output, with a note where it has some lines already."""
+        if output.done:
+            logger.info(f"Continuing {self.options.target} after {output.done:,} lines")
+        return output
 
 
 class Notes:
@@ -269,7 +263,7 @@ class Notes:
 
 
 def print_now(text: str) -> None:
-    """To stdout, without delay."""
+    """Write a text to stdout, without delay."""
     sys.stdout.write(text)
     sys.stdout.flush()
 

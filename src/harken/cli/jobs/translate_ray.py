@@ -126,7 +126,7 @@ def translate_on_cluster(
             yield line
 
     with cluster("data", workers) as ray:
-        places = workers or int(ray.cluster_resources().get("GPU" if job.device == "cuda" else "CPU", 1))
-        per_round = max(MIN_ROUND, ROUND_PER_WORKER * places)
+        slots = workers or int(ray.cluster_resources().get("GPU" if job.device == "cuda" else "CPU", 1))
+        per_round = max(MIN_ROUND, ROUND_PER_WORKER * slots)
         for shards in cut_rounds(counted(), window, per_round, output.done, SHARD_LINES):
             write_round(shards, lambda missing: translate_round(ray, missing, job, workers), output, notes, tick)

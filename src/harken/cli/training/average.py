@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from harken.cli.common import examples, output_folder
+from harken.cli.jobs.translate import weights_of
 from harken.cli.messages import logger
-from harken.cli.search_options import weights_of
 
 
 @examples(

@@ -14,14 +14,7 @@ import typer
 
 from harken.cli.common import AsJson, Overrides, examples, format_bytes, format_seconds, print_table
 from harken.cli.messages import logger
-from harken.cli.training.new import (
-    RecipeOrData,
-    TargetColumn,
-    Task,
-    TextColumn,
-    recipe_of,
-    refuse_column_options,
-)
+from harken.cli.training.new import RecipeOrData, TargetColumn, Task, TextColumn, recipe_of
 
 
 @examples(
@@ -42,15 +35,10 @@ def check(
     """Read a recipe's data, build its model and measure a few updates: counts, size, memory and time, no training."""
     from harken.checking import check as run
     from harken.recipe.errors import written
-    from harken.recipe.infer import is_data
 
     with TemporaryDirectory(prefix="harken-") as folder:
-        chosen = recipe
-        if is_data(recipe):
-            place = Path(folder) / "recipe.toml"
-            chosen = recipe_of(recipe, place, task, text_column, target_column, overrides or [])
-        else:
-            refuse_column_options(task=task, text_column=text_column, target_column=target_column)
+        path = Path(folder) / "recipe.toml"
+        chosen = recipe_of(recipe, path, overrides, task=task, text=text_column, target=target_column)
         with steps() as progress:
             report = run(chosen, overrides or [], measure=measure, progress=progress)
     if as_json:
@@ -82,7 +70,7 @@ def check(
             ("run", f"about {report.updates:,} updates, {report.epochs:,.1f} epochs"),
             ("time", f"about {format_seconds(report.seconds)} on this machine as busy as it is now"),
         ]
-    rows += [("plan", f"{one.key} = {written(one.value)}: {one.reason}") for one in report.decisions]
+    rows += [("plan", f"{chosen.key} = {written(chosen.value)}: {chosen.reason}") for chosen in report.decisions]
     print_table(("", ""), [*rows, *(("note", note) for note in report.notes)])
 
 

@@ -65,15 +65,15 @@ def demo(
         result = translator.evaluate(pairs, progress=tick)
     best = translator.translate(list(SENTENCES), attention=True)
     if as_json:
-        told = [{"source": one.source, "text": one.text} for one in best]
-        print(json.dumps({"model": str(out), **result.to_dict(), "translations": told}, ensure_ascii=False))
+        translations = [{"source": translation.source, "text": translation.text} for translation in best]
+        print(json.dumps({"model": str(out), **result.to_dict(), "translations": translations}, ensure_ascii=False))
         return
     print(f"\nTest BLEU {result.bleu.value:.2f}   ({result.bleu.signature})")
     if result.alignment_error is not None:
         print(f"Alignment error rate {result.alignment_error:.3f}   (0 is perfect)")
 
     print("\nFive sentences:\n")
-    print_table(("English", "French"), [(one.source, one.text) for one in best])
+    print_table(("English", "French"), [(translation.source, translation.text) for translation in best])
     picture = best[PICTURED].map()
     print(f"\nWhich word came from which:\n\n{picture.to_terminal()}\n")
     for name in ("alignment.html", "alignment.png"):

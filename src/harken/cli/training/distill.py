@@ -89,15 +89,15 @@ def distill(
 
 def reporter() -> Callable[[int, int], None]:
     """Tells on stderr how far the translations are, at most every few seconds, with the time left."""
-    started, told, first = time.monotonic(), -INTERVAL, -1
+    started, reported, first = time.monotonic(), -INTERVAL, -1
 
     def report(done: int, total: int) -> None:
-        nonlocal told, first
+        nonlocal reported, first
         now = time.monotonic() - started
         first = done if first < 0 else first
-        if now - told < INTERVAL and done < total:
+        if now - reported < INTERVAL and done < total:
             return
-        told = now
+        reported = now
         left = f", {(total - done) * now / (done - first):.0f} s left" if first < done < total else ""
         logger.info(f"translated {done:,} of {total:,} training sentences{left}")
 

@@ -167,10 +167,10 @@ def pairs_of(text: str) -> dict[str, str]:
     return dict(pairs)
 
 
-def other_system(place: Path) -> Any:
+def other_system(path: Path) -> Any:
     """Load the system that a model is compared with: another model, or the lines of a file."""
-    if place.is_dir():
-        return load_with_job(place)[0]
+    if path.is_dir():
+        return load_with_job(path)[0]
     from harken.data.io.files import read_lines
 
-    return list(read_lines(place))
+    return list(read_lines(path))

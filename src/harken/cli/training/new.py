@@ -66,8 +66,8 @@ def new(
     if not minutes > 0:
         raise UserError(f"training cannot take {minutes:g} minutes; give a number above 0")
     stem = Path(data).resolve().name.partition(".")[0]
-    place = write_recipe(inferred, out or Path(f"{stem}.toml"), minutes)
-    logger.info(f"Wrote {place}. Try\n  harken check {place}\n  harken train {place} --out runs/{stem}")
+    path = write_recipe(inferred, out or Path(f"{stem}.toml"), minutes)
+    logger.info(f"Wrote {path}. Try\n  harken check {path}\n  harken train {path} --out runs/{stem}")
 
 
 def ask_task(data: str, text: str | None, target: str | None, pair: str | None) -> str:
@@ -89,32 +89,38 @@ def ask_task(data: str, text: str | None, target: str | None, pair: str | None) 
 
 
 def recipe_of(
-    data: str,
-    place: Path,
+    given: str,
+    path: Path,
+    overrides: Sequence[str] | None,
+    *,
     task: str | None,
     text: str | None,
     target: str | None,
-    overrides: Sequence[str],
-    *,
     keep: bool = False,
     replace: bool = False,
+    is_follower: bool = False,
 ) -> str:
-    """Infer a recipe from data, show it, save it, and return its path; see `harken.recipe.infer.recipe_file`."""
-    from harken.recipe.infer import recipe_file
+    """The recipe that was given; or that of data, inferred, shown and saved (`harken.recipe.infer.recipe_file`).
 
-    columns = {"task": task, "text": text, "target": target}
-    inferred, note = recipe_file(data, place, overrides, keep=keep, replace=replace, **columns)
-    if note:
-        logger.info(note)
-    return str(inferred)
-
-
-def refuse_column_options(**given: str | None) -> None:
-    """Options on data are for data.
+    Args:
+        given: a recipe, or data.
+        place: where the inferred recipe is saved.
+        task, text, target: options on data.
+        keep, replace: what becomes of a recipe that is there.
+        is_follower: rank 0 of a distributed run infers the recipe, and no other.
 
     Raises:
-        UserError: one was given beside a recipe.
+        UserError: an option on data was given beside a recipe.
     """
-    for name, value in given.items():
+    from harken.recipe.infer import is_data, recipe_file
+
+    columns = {"task": task, "text": text, "target": target}
+    if is_data(given) and not is_follower:
+        inferred, note = recipe_file(given, path, overrides or [], keep=keep, replace=replace, **columns)
+        if note:
+            logger.info(note)
+        return str(inferred)
+    for flag, value in zip(("--task", "--text-column", "--target-column"), columns.values(), strict=True):
         if value is not None:
-            raise UserError(f"--{name.replace('_', '-')} is for data in place of a recipe; write it into the recipe")
+            raise UserError(f"{flag} is for data in place of a recipe; write it into the recipe")
+    return given

@@ -11,14 +11,7 @@ import typer
 
 from harken.cli.common import Overrides, examples, output_folder, use_of
 from harken.cli.messages import logger
-from harken.cli.training.new import (
-    RecipeOrData,
-    TargetColumn,
-    Task,
-    TextColumn,
-    recipe_of,
-    refuse_column_options,
-)
+from harken.cli.training.new import RecipeOrData, TargetColumn, Task, TextColumn, recipe_of
 from harken.errors import Interrupted
 from harken.training.folder import is_follower, launcher, request
 
@@ -58,14 +51,17 @@ def train(
     overrides = overrides or []
     asked = request(out, resume, restart, accept_changed_data)
     quiet = quiet or is_follower()  # rank 0 of torchrun reads the recipe and says what is said
-    from harken.recipe.infer import is_data
-
-    if is_data(recipe) and not is_follower():
-        place = out.parent / f"{out.name}.toml"
-        options = (task, text_column, target_column, overrides)
-        recipe = recipe_of(recipe, place, *options, keep=asked.resume, replace=asked.restart)
-    else:
-        refuse_column_options(task=task, text_column=text_column, target_column=target_column)
+    recipe = recipe_of(
+        recipe,
+        out.parent / f"{out.name}.toml",
+        overrides,
+        task=task,
+        text=text_column,
+        target=target_column,
+        keep=asked.resume,
+        replace=asked.restart,
+        is_follower=is_follower(),
+    )
     from harken.api import train as run
 
     try:

@@ -102,6 +102,9 @@ class _OnDisk(Rows[Row]):
         """The name of what is made of the part under a key."""
         return f"{self.stream.folder.name}-{key_of(*key)}"
 
+    def find(self, condition: Callable[[Row], bool]) -> int | None:
+        return 0 if len(self) and condition(next(iter(self))) else None
+
     def cached(self, key: Any, compute: Callable[[], Any]) -> Any:
         def build(folder: Path) -> None:
             (folder / VALUE).write_text(json.dumps(compute()), encoding="utf-8")

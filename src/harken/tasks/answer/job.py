@@ -14,20 +14,17 @@ from harken.data.tokenizers.base import Tokenizer, train_tokenizer
 from harken.inspection import HopMap
 from harken.metrics.interval import bootstrap
 from harken.models.answering.hops import EMBEDDING_STD
-from harken.models.answering.model import Answerer as Network
 from harken.models.sizing import measure
-from harken.tasks.answer.answerer import TOKENIZER, Answerer
-from harken.tasks.answer.answers import ANSWERS, Answer, Answers
+from harken.tasks.answer.answerer import TOKENIZER, Answer, Answerer
 from harken.tasks.answer.interface import INTERFACE, AnswerOptions
 from harken.tasks.answer.recipe import AnswerRecipe
 from harken.tasks.answer.sources import questions_of_table, read_files, read_questions
-from harken.tasks.answer.task import AnswerTask, same
+from harken.tasks.answer.task import ANSWERS, Answers, AnswerTask, same
 from harken.tasks.artifacts import Artifact
-from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.job import FileReading, Job, Prepared, Summary
 from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, words_of
 from harken.tasks.scores import Metric, Scores
-from harken.tasks.splits import find_split
 
 WORDS = 10_000  # the largest vocabulary
 FACTS = 10  # of the question whose cost is measured
@@ -48,7 +45,6 @@ class AnswerJob(Job):
         return questions_of_table(recipe.data, table)
 
     def prepare_data(self, recipe: AnswerRecipe, asked: Questions, folder: Path, resuming: bool) -> Prepared:
-        folder.mkdir(parents=True, exist_ok=True)
         rows, texts = rows_of(asked.train), DistinctSentences(asked.train)
 
         def learn(_: Sequence[str]) -> Tokenizer:
@@ -58,7 +54,7 @@ class AnswerJob(Job):
         answers = ANSWERS.learn_or_load(
             folder, resuming, lambda: Answers.learn(answers_of(asked.train), recipe.model.output)
         )
-        model = Network(recipe.model, tokenizer.size, len(answers.texts))
+        model = Answerer.build(recipe, tokenizer, answers)
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
         pretrained.fill(model.hops.tables, words_of(tokenizer), texts, "model.width", spread=EMBEDDING_STD)
         known = f"{tokenizer.size:,} words, {len(answers.texts):,} answers"
@@ -72,14 +68,45 @@ class AnswerJob(Job):
             skipped=asked.skipped,
             skipped_unit="training questions",
             facts={"vocabulary": known, **pretrained.facts},
-            notes=pretrained.said,
+            notes=pretrained.notes,
         )
         task = AnswerTask(recipe, asked.train, asked.valid, model, tokenizer, answers)
         return summary.prepared(task, measure(model, FACTS, terms=1).flops, asked)
 
-    def evaluate(self, model: Answerer, split: str | None, files: list[Path], progress: Progress) -> Scores:
-        asked = read_files([str(path) for path in files], model.recipe.data) if files else self._split(model, split)
-        return score_answers(model, asked, progress)
+    def read_files(
+        self, model: Answerer, files: Sequence[Path], reading: FileReading
+    ) -> tuple[list[Question], list[str]]:
+        return read_files([str(path) for path in files], model.recipe.data), []
+
+    def score(self, model: Answerer, examples: Sequence[Question], progress: Progress) -> Scores:
+        """Accuracy of all and of every task; the share of questions whose needed facts got the most attention."""
+        answers = model.answer_all(examples, progress)
+        right = [
+            same(answer.text, question.answer, model.answers.kind)
+            for answer, question in zip(answers, examples, strict=True)
+        ]
+        metrics = [Metric.of("accuracy", bootstrap(right), "share of questions that are answered rightly")]
+        tasks = list(dict.fromkeys(question.task for question in examples))
+        for task in tasks if len(tasks) > 1 else []:
+            part = [hit for hit, question in zip(right, examples, strict=True) if question.task == task]
+            metrics.append(Metric.of(f"accuracy {task}", bootstrap(part), f"{len(part):,} questions"))
+        looked = [
+            supported(answer, question)
+            for answer, question in zip(answers, examples, strict=True)
+            if question.supporting
+        ]
+        if looked:
+            note = "share of questions whose needed facts got the most attention of any hop"
+            metrics.append(Metric.of("supporting facts", bootstrap(looked), note))
+        order = sorted(range(len(answers)), key=lambda row: right[row])[:PICTURES]
+        pictures = {f"question-{row + 1}": answers[row].map(examples[row].supporting) for row in order}
+        wrong = [
+            {"question": question.question, "answer": answer.text, "wanted": question.answer, "task": question.task}
+            for answer, question, hit in zip(answers, examples, right, strict=True)
+            if not hit
+        ]
+        outputs = [answer.text for answer in answers], [question.answer for question in examples]
+        return Scores(len(examples), "questions", metrics, dict(pictures), {"wrong": wrong}, outputs=outputs)
 
     def predict(
         self, model: Answerer, examples: Sequence[Question], options: AnswerOptions, progress: Progress
@@ -94,15 +121,8 @@ class AnswerJob(Job):
         answer = model.answer(question.facts, question.question)
         return answer.map(question.supporting)
 
-    def examples(self, model: Answerer, split: str) -> list[Any]:
-        return list(self._split(model, split))
-
     def validation(self, best: dict[str, Any]) -> str:
         return f"accuracy {best.get('accuracy', float('nan')):.3f}, loss {best.get('loss', float('nan')):.4g}"
-
-    def _split(self, model: Answerer, split: str | None) -> Sequence[Question]:
-        known = self.load_data(model.recipe)
-        return find_split(known.name, {"valid": known.valid, **known.tests}, split)
 
 
 JOB = AnswerJob()
@@ -117,36 +137,7 @@ def answers_of(questions: Sequence[Question]) -> Iterable[str]:
     return answers
 
 
-def score_answers(model: Answerer, questions: Sequence[Question], progress: Progress) -> Scores:
-    """Accuracy of all and of every task; the share of questions whose needed facts got the most attention."""
-    answers = model.answer_all(questions, progress)
-    right = [
-        same(answer.text, question.answer, model.answers.kind)
-        for answer, question in zip(answers, questions, strict=True)
-    ]
-    metrics = [Metric.of("accuracy", bootstrap(right), "share of questions that are answered rightly")]
-    tasks = list(dict.fromkeys(question.task for question in questions))
-    for task in tasks if len(tasks) > 1 else []:
-        part = [hit for hit, question in zip(right, questions, strict=True) if question.task == task]
-        metrics.append(Metric.of(f"accuracy {task}", bootstrap(part), f"{len(part):,} questions"))
-    looked = [
-        supported(answer, question) for answer, question in zip(answers, questions, strict=True) if question.supporting
-    ]
-    if looked:
-        note = "share of questions whose needed facts got the most attention of any hop"
-        metrics.append(Metric.of("supporting facts", bootstrap(looked), note))
-    order = sorted(range(len(answers)), key=lambda row: right[row])[:PICTURES]
-    pictures = {f"question-{row + 1}": answers[row].map(questions[row].supporting) for row in order}
-    wrong = [
-        {"question": question.question, "answer": answer.text, "wanted": question.answer, "task": question.task}
-        for answer, question, hit in zip(answers, questions, right, strict=True)
-        if not hit
-    ]
-    outputs = [answer.text for answer in answers], [question.answer for question in questions]
-    return Scores(len(questions), "questions", metrics, dict(pictures), {"wrong": wrong}, outputs=outputs)
-
-
-def supported(answer: Answer, one: Question) -> bool:
+def supported(answer: Answer, question: Question) -> bool:
     """Whether as many facts as are needed, those with the most attention, are the needed ones."""
-    needed = sorted(set(one.supporting or ()))
+    needed = sorted(set(question.supporting or ()))
     return answer.best_facts(len(needed)) == needed

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from harken.data.io.keys import CorpusName, PreparedDir, Seed
+from harken.data.io.keys import CorpusName, DataTable, PreparedDir, Seed
 from harken.errors import UserError
 from harken.models.answering.config import AnswererConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.paths import Files, PathStr
-from harken.recipe import TRAIN, Recipe
-from harken.training.config import TrainConfig
+from harken.recipe import Recipe
 
 
-class AnswerDataConfig(BaseModel):
+class AnswerDataConfig(DataTable):
     """Where the questions come from: generated stories, the bAbI tasks, or files; exactly one of the three."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     corpus: Literal["stories"] | None = Field(default=None, description='A generated corpus: "stories".')
     size: Annotated[int, Field(gt=0)] | None = Field(
@@ -57,7 +54,6 @@ class AnswerRecipe(Recipe):
     data: AnswerDataConfig = Field(description="where the questions come from")
     embeddings: Embeddings = Field(EmbeddingsConfig.model_validate({}), description=SECTION)
     model: AnswererConfig = Field(AnswererConfig.model_validate({}), description="the network")
-    train: TrainConfig = TRAIN
 
     def require_data(self, origin: str) -> None:
         """The recipe for bAbI leaves the place of the archive to the user."""

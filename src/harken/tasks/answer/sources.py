@@ -28,8 +28,8 @@ def read_questions(data: AnswerDataConfig) -> Questions:
         UserError: what cannot be read, or leaves nothing to train or to validate on.
     """
     if data.corpus:
-        made = load_stories(seed=data.seed, **({} if data.size is None else {"train": data.size}))
-        return Questions(data.name or made.name, made.train, made.valid, made.tests)
+        corpus = load_stories(seed=data.seed, **({} if data.size is None else {"train": data.size}))
+        return Questions(data.name or corpus.name, corpus.train, corpus.valid, corpus.tests)
     if data.dir and not Path(data.dir).exists():
         raise UserError(f"data.dir {data.dir} was not found; give the archive of the bAbI tasks, or their folder")
     name, paths, read = _origin(data)
@@ -70,9 +70,9 @@ def questions_of_table(data: AnswerDataConfig, table: Mapping[str, list[Any]]) -
 def _origin(data: AnswerDataConfig) -> tuple[str, list[Path], Callable[[], Iterator[Question]]]:
     """The name of the data, the files (or the folder) to train on, and what reads them."""
     if data.dir:
-        place = Path(data.dir)
+        folder = Path(data.dir)
         numbers = ",".join(map(str, data.tasks)) or "all"
-        return data.name or f"babi {numbers}", [place], lambda: iterate_babi(place, data.folder, data.tasks, "train")
+        return data.name or f"babi {numbers}", [folder], lambda: iterate_babi(folder, data.folder, data.tasks, "train")
     paths = [Path(path) for path in as_list(data.train)]
     return data.name or paths[0].name.split(".")[0], paths, lambda: iterate_files(data.train or [], data)
 
@@ -117,14 +117,14 @@ def _columns(data: AnswerDataConfig) -> list[str]:
 
 
 def _questions(rows: Iterable[Sequence[Any]], data: AnswerDataConfig, where: str) -> Iterator[Question]:
-    for number, (told, question, answer, *needed) in enumerate(rows, start=1):
-        if not isinstance(told, list | tuple) or not all(isinstance(sentence, str) for sentence in told):
+    for number, (facts, question, answer, *needed) in enumerate(rows, start=1):
+        if not isinstance(facts, list | tuple) or not all(isinstance(sentence, str) for sentence in facts):
             raise UserError(
                 f"{where}, object {number}: {data.facts_column!r} is no list of sentences; "
                 f'write {{"{data.facts_column}": ["Mary went home.", ...]}}'
             )
         supporting = tuple(needed[0]) if needed and needed[0] is not None else None
-        yield Question(tuple(told), str(question), str(answer), supporting)
+        yield Question(tuple(facts), str(question), str(answer), supporting)
 
 
 def with_stories(asked: Iterable[Question]) -> Iterator[tuple[Question, str]]:
@@ -137,9 +137,9 @@ def with_stories(asked: Iterable[Question]) -> Iterator[tuple[Question, str]]:
         yield question, key
 
 
-def _continues(last: Question, one: Question) -> bool:
+def _continues(last: Question, question: Question) -> bool:
     """Whether a question is of the same story as the one before it."""
-    return bool(last.facts) and last.task == one.task and one.facts[: len(last.facts)] == last.facts
+    return bool(last.facts) and last.task == question.task and question.facts[: len(last.facts)] == last.facts
 
 
 QUESTIONS = RowKind("questions", _question, question_key, with_stories)

@@ -1,12 +1,22 @@
-"""Question answering as a task: one term of the loss a question, the share of right answers on validation."""
+"""Question answering as a task: one term of the loss a question, the share of right answers on validation.
+
+>>> known = Answers.learn(["garden", "apple,key", "key"], "set")
+>>> known.texts, known.ids_of("apple,key")
+(['apple', 'garden', 'key'], [0, 2])
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
+from pydantic import BaseModel, Field
 from torch import Tensor
 
 from harken.data.io.token_rows import TokenRows
@@ -14,11 +24,68 @@ from harken.data.rows import id_type, rows_of
 from harken.data.text.questions import Question, QuestionBatch, QuestionIds, words_of
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
+from harken.files import atomic_write
 from harken.models.answering.model import Answerer, AnswerScores
-from harken.tasks.answer.answers import BETWEEN, Answers, Kind
 from harken.tasks.answer.recipe import AnswerRecipe
+from harken.tasks.artifacts import ObjectArtifact, damaged
 from harken.tasks.sequence_task import SequenceTask, Sums, length_batches
 from harken.training.task import Indices
+
+FILE = "answers.json"
+BETWEEN = ","  # of a list
+Kind = Literal["classes", "set", "pointer"]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Texts by id; a list is one answer ("classes") or several ("set")."""
+
+    texts: list[str]
+    kind: Kind
+
+    @classmethod
+    def learn(cls, answers: Iterable[str], kind: Kind) -> Answers:
+        """All that occur, in the order of the alphabet."""
+        parts = {part for answer in answers for part in (answer.split(BETWEEN) if kind == "set" else [answer])}
+        return cls(sorted(parts), kind)
+
+    def ids_of(self, answer: str) -> list[int]:
+        """The ids of an answer, less those that are not known."""
+        parts = answer.split(BETWEEN) if self.kind == "set" else [answer]
+        return [self.places[part] for part in parts if part in self.places]
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The id of every text."""
+        return {text: index for index, text in enumerate(self.texts)}
+
+    def save(self, folder: Path) -> None:
+        """Write answers.json."""
+        text = json.dumps({"kind": self.kind, "answers": self.texts}, ensure_ascii=False, indent=0)
+        atomic_write(folder / FILE, text + "\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> Answers:
+        """Load the answers that `save` wrote.
+
+        Raises:
+            UserError: the file is missing or damaged.
+        """
+        try:
+            stored = _Stored.model_validate_json((folder / FILE).read_bytes(), strict=True)
+        except (OSError, ValueError):
+            raise damaged(folder / FILE) from None
+        return cls(stored.answers, stored.kind)
+
+
+class _Stored(BaseModel):
+    """The content of the file."""
+
+    kind: Kind
+    answers: list[str] = Field(min_length=1)
+
+
+ANSWERS = ObjectArtifact(Answers, FILE)
 
 MIXED = 4  # batches that are drawn together and then sorted by length
 VALIDATED = 8192  # words that are read at once in validation
@@ -52,7 +119,7 @@ class AnswerTask(SequenceTask[Answerer, AnswerBatch]):
         self.train_ids = QuestionIds(train, tokenizer, recipe.model.max_facts)
         self.valid_ids = QuestionIds(valid, tokenizer, recipe.model.max_facts)
         super().__init__(model, recipe.train, self.train_ids.lengths, self.valid_ids.lengths)
-        self.valid_answers = [one.answer for one in valid]
+        self.valid_answers = [question.answer for question in valid]
         self.labels = AnswerIds(train, answers, tokenizer)
         self.valid_labels = AnswerIds(valid, answers, tokenizer)
         if answers.kind == "pointer":
@@ -71,10 +138,10 @@ class AnswerTask(SequenceTask[Answerer, AnswerBatch]):
         for part in drawn:
             alike = part[np.argsort(self.lengths[part], kind="stable")]
             batches += [alike[start : start + rows] for start in range(0, len(alike), rows)]
-        return [batches[place] for place in random.permutation(len(batches))]
+        return [batches[index] for index in random.permutation(len(batches))]
 
     def size(self, indices: Indices) -> int:
-        """Questions."""
+        """Count the questions."""
         return len(indices)
 
     def collate(self, indices: Indices, valid: bool = False) -> AnswerBatch:
@@ -127,8 +194,8 @@ class AnswerIds:
             ids[counts > 0] = self.rows.flat[offsets[indices[counts > 0]]]
             return torch.from_numpy(ids)
         labels = torch.zeros(len(indices), len(self.answers.texts))
-        for place, index in enumerate(indices):
-            labels[place, self.rows[int(index)].astype(np.int64)] = 1.0
+        for row, index in enumerate(indices):
+            labels[row, self.rows[int(index)].astype(np.int64)] = 1.0
         return labels
 
 
@@ -147,14 +214,14 @@ def texts_of_scores(scores: Tensor, answers: Answers, tokenizer: Tokenizer) -> t
         some = (probabilities >= 0.5) | (
             probabilities == probabilities.amax(1, keepdim=True)
         )  # at least the best of them
-        texts = [BETWEEN.join(answers.texts[place] for place in np.flatnonzero(row)) for row in some.cpu().numpy()]
+        texts = [BETWEEN.join(answers.texts[answer] for answer in np.flatnonzero(row)) for row in some.cpu().numpy()]
         sure = torch.where(some, probabilities, 1 - probabilities).prod(1)
         return texts, sure.detach().cpu().numpy()
     probabilities, best = torch.softmax(scores.float(), -1).max(-1)
     if answers.kind == "pointer":
-        texts = [tokenizer.decode([place]) for place in best.tolist()]
+        texts = [tokenizer.decode([answer]) for answer in best.tolist()]
     else:
-        texts = [answers.texts[place] for place in best.tolist()]
+        texts = [answers.texts[answer] for answer in best.tolist()]
     return texts, probabilities.detach().cpu().numpy()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from harken.search.config import SearchConfig
 from harken.search.dispatch import DecodingCall, decode
 from harken.tasks.artifacts import TokenizerArtifact
 from harken.tasks.caption.recipe import CaptionRecipe
+from harken.tasks.inspected import InspectedBatch
 from harken.tasks.predictor import Predictor, Progress
 from harken.tasks.results import Printing, Result
 
@@ -103,34 +104,16 @@ class Pixels(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True)
-class WrittenBatch:
-    """Pictures and captions as `harken.inspection.measures.running` runs a network on them."""
-
-    images: Tensor  # (B, 3, Y, X)
-    target: Tensor  # (B, T) what the decoder reads
-    labels: Tensor  # (B, T) what it should write
-    lengths: Tensor  # (B,)
-
-    def predictions(self, network: CaptionModel) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits (B, T, V), what should come (B, T), and the place of each caption's end (B,)."""
-        return network.logits(network(self.images, None, self.target)), self.labels, self.lengths - 1
-
-
 class Captioner(Predictor[CaptionRecipe, CaptionModel]):
     """Model, tokenizer and recipe of one folder; load it with `harken.load`."""
 
-    def __init__(
-        self, recipe: CaptionRecipe, model: CaptionModel, tokenizer: Tokenizer, folder: Path | None = None
-    ) -> None:
-        super().__init__(recipe, model, folder)
-        self.tokenizer = tokenizer
+    tokenizer: Tokenizer
+    parts = (("tokenizer", TOKENIZER),)
 
-    @classmethod
-    def open(cls, folder: Path, recipe: CaptionRecipe, device: str) -> Self:
-        tokenizer = TOKENIZER.load(folder)
-        model = build_caption_model(recipe.model, recipe.data.image_size, tokenizer.size)
-        return cls(recipe, model, tokenizer, folder)
+    @staticmethod
+    def build(recipe: CaptionRecipe, tokenizer: Tokenizer) -> CaptionModel:
+        """A network with new weights."""
+        return build_caption_model(recipe.model, recipe.data.image_size, tokenizer.size)
 
     @overload
     def caption(
@@ -181,7 +164,7 @@ class Captioner(Predictor[CaptionRecipe, CaptionModel]):
             note = f"{width} x {height} pixels,{cropped} scaled to {size} x {size}"
         return Pixels(to_square(pixels, size), note, str(image) if named else "")
 
-    def batch(self, examples: Sequence[Image | Captioned]) -> WrittenBatch:
+    def batch(self, examples: Sequence[Image | Captioned]) -> InspectedBatch:
         """Pictures with the first of their captions, or with the one it writes itself, for `harken.inspection`.
 
         Raises:
@@ -200,12 +183,17 @@ class Captioner(Predictor[CaptionRecipe, CaptionModel]):
         before, lengths = pad([[BOS, *row] for row in rows], eos=False)
         after, _ = pad(rows, eos=True)
         images = to_images(torch.from_numpy(np.stack(pictures)).to(self.device))
-        return WrittenBatch(images, *(tensor.to(self.device) for tensor in (before, after, lengths)))
+        before, after, last = (tensor.to(self.device) for tensor in (before, after, lengths - 1))
 
-    def reading(self, image: str) -> tuple[WrittenBatch, dict[str, list[str]], str]:
-        """For `harken inspect --gates`: a file as a batch, what the decoder reads at its steps, and a title."""
+        def logits(network: CaptionModel, images: Tensor, target: Tensor) -> Tensor:
+            return network.logits(network(images, None, target))
+
+        return InspectedBatch((images, before), after, last, logits)
+
+    def reading(self, image: str) -> tuple[InspectedBatch, dict[str, list[str]], str]:
+        """Read a file for `harken inspect --gates`: a batch, what the decoder reads at its steps, and a title."""
         batch = self.batch([image])
-        read = axis_pieces(self.tokenizer, batch.target[0, 1:].tolist())
+        read = axis_pieces(self.tokenizer, batch.inputs[1][0, 1:].tolist())
         return batch, {"decoder": [ENDS[0], *read]}, f"{image} → {' '.join(read)}"
 
     def _captions(self, pictures: Sequence[Pixels], options: SearchConfig, numbers: Tensor) -> list[Caption]:

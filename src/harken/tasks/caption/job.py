@@ -18,18 +18,16 @@ from harken.inspection.pictures.picture import Picture
 from harken.metrics.bleu import bleu_interval, corpus_bleu, multi_reference_bleu, sentence_bleu
 from harken.metrics.interval import bootstrap
 from harken.metrics.regions import Look, look_at_nouns
-from harken.models.captioning.model import build_caption_model
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
 from harken.tasks.caption.captioner import TOKENIZER, Caption, Captioner
 from harken.tasks.caption.interface import INTERFACE
 from harken.tasks.caption.recipe import CaptionRecipe
 from harken.tasks.caption.task import CaptionTask
-from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.job import FileReading, Job, Prepared, Summary
 from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.scores import Metric, Scores
-from harken.tasks.splits import find_split
 
 if TYPE_CHECKING:
     from harken.tasks.caption.captioner import Caption, Captioner
@@ -43,6 +41,7 @@ class CaptionJob(Job):
     predictor = Captioner
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZER,)
     interface = INTERFACE
+    scored_files = "a table"
 
     def load_data(self, recipe: CaptionRecipe) -> CaptionCorpus:
         return read_caption_corpus(recipe.data)
@@ -60,7 +59,6 @@ class CaptionJob(Job):
         return files
 
     def prepare_data(self, recipe: CaptionRecipe, corpus: CaptionCorpus, folder: Path, resuming: bool) -> Prepared:
-        folder.mkdir(parents=True, exist_ok=True)
         texts = [text for example in corpus.train for text in example.captions]
         words = recipe.tokenizer
         tokenizer = TOKENIZER.learn_or_load(
@@ -69,7 +67,7 @@ class CaptionJob(Job):
             lambda: train_tokenizer(words.kind, texts, words.size, recipe.train.seed, min_count=words.min_count),
         )
         size = recipe.data.image_size
-        model = build_caption_model(recipe.model, size, tokenizer.size)
+        model = Captioner.build(recipe, tokenizer)
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
         key = width_key(recipe.model.decoder, "model.decoder")
         pretrained.fill(model.target_embedding.weight, words_of(tokenizer), texts, key)
@@ -87,13 +85,44 @@ class CaptionJob(Job):
                 "vocabulary": f"{words.kind}, {tokenizer.size:,} pieces",
                 **pretrained.facts,
             },
-            notes=[*pretrained.said, *corpus.notes],
+            notes=[*pretrained.notes, *corpus.notes],
         )
         task = CaptionTask(recipe, corpus, model, tokenizer)
         return summary.prepared(task, measure(model, CAPTION).flops, corpus)
 
-    def evaluate(self, model: Captioner, split: str | None, files: list[Path], progress: Progress) -> Scores:
-        return evaluate(model, examples_of(model.recipe, split, files), progress)
+    def splits(self, data: CaptionCorpus) -> dict[str, Sequence[Captioned]]:
+        return {"train": data.train, "valid": data.valid, **data.tests}
+
+    def read_files(
+        self, model: Captioner, files: Sequence[Path], reading: FileReading
+    ) -> tuple[list[Captioned], list[str]]:
+        data = model.recipe.data
+        layout = None, data.image_size, data.image_column, data.caption_column
+        return [caption for file in files for caption in read_captions(file, *layout)], []
+
+    def score(self, model: Captioner, examples: Sequence[Captioned], progress: Progress) -> Scores:
+        """Caption every picture and score the captions; the worst are on the page `errors`."""
+        captions = model.caption([example.image for example in examples], progress=progress)
+        texts, references = [caption.text for caption in captions], [example.references for example in examples]
+        bleu = multi_reference_bleu(texts, references)
+        metrics = [Metric.of("BLEU", bleu_interval(texts, references), bleu.signature, digits=2)]
+        details: dict[str, object] = {"bleu_signature": bleu.signature}
+        looks = looks_of(captions, examples)
+        if any(example.regions for example in examples):
+            right = [float(text in known) for text, known in zip(texts, references, strict=True)]
+            metrics.append(Metric.of("exact match", bootstrap(right), "share of captions equal to a reference"))
+        nouns = [look for some in looks for look in some]
+        if nouns:
+            chance = sum(look.chance for look in nouns) / len(nouns)
+            share = bootstrap([sum(look.argmax for look in some) for some in looks], [len(some) for some in looks])
+            note = f"share of {len(nouns):,} nouns whose most attended region has its centre in the named thing's box; "
+            metrics.append(Metric.of("attended region", share, f"{note}a region at random: {chance:.3f}"))
+            details["nouns"] = len(nouns)
+            details["centre_of_mass"] = sum(look.centre for look in nouns) / len(nouns)
+            details["phrase_right"] = sum(look.phrase for look in nouns) / len(nouns)
+            details["chance"] = chance
+        pictures = {"errors": errors_page(captions, examples, looks)} if captions[0].attention is not None else {}
+        return Scores(len(examples), "pictures", metrics, dict(pictures), details)
 
     def predict(self, model: Captioner, examples: Sequence[Path], options: Any, progress: Progress) -> list[Caption]:
         given = {name: value for name, value in asdict(options).items() if value is not None}
@@ -104,9 +133,6 @@ class CaptionJob(Job):
 
     def attention_figure(self, model: Captioner, example: str) -> Picture:
         return model.caption(example).picture
-
-    def examples(self, model: Captioner, split: str) -> list[Any]:
-        return list(examples_of(model.recipe, split, []))
 
     def validation(self, best: dict[str, Any]) -> str:
         full = corpus_bleu(["one"], ["one"]).signature
@@ -123,53 +149,8 @@ JOB = CaptionJob()
 WORST = 30  # captions on the page of errors
 
 
-def examples_of(recipe: CaptionRecipe, split: str | None, files: Sequence[Path]) -> Sequence[Captioned]:
-    """The pictures to score: of tables, or a split of the model's own corpus.
-
-    Raises:
-        UserError: no such split, or what cannot be read.
-    """
-    data = recipe.data
-    if files:
-        columns = data.image_column, data.caption_column
-        return [caption for file in files for caption in read_captions(file, None, data.image_size, *columns)]
-    corpus = read_caption_corpus(data)
-    known = {"train": corpus.train, "valid": corpus.valid, **corpus.tests}
-    return find_split(corpus.name, known, split, remedy="a table")
-
-
-def evaluate(model: Captioner, examples: Sequence[Captioned], progress: Progress) -> Scores:
-    """Caption every picture and score the captions; the worst are on the page `errors`."""
-    captions = model.caption([example.image for example in examples], progress=progress)
-    texts, references = [caption.text for caption in captions], [example.references for example in examples]
-    bleu = multi_reference_bleu(texts, references)
-    metrics = [Metric.of("BLEU", bleu_interval(texts, references), bleu.signature, digits=2)]
-    details: dict[str, object] = {"bleu_signature": bleu.signature}
-    looks = looks_of(captions, examples)
-    if any(example.regions for example in examples):
-        right = [float(text in known) for text, known in zip(texts, references, strict=True)]
-        metrics.append(Metric.of("exact match", bootstrap(right), "share of captions equal to a reference"))
-    nouns = [look for some in looks for look in some]
-    if nouns:
-        chance = sum(look.chance for look in nouns) / len(nouns)
-        metrics.append(
-            Metric.of(
-                "attended region",
-                bootstrap([sum(look.argmax for look in some) for some in looks], [len(some) for some in looks]),
-                f"share of {len(nouns):,} nouns whose most attended region has its centre in the named thing's box; "
-                f"a region at random: {chance:.3f}",
-            )
-        )
-        details["nouns"] = len(nouns)
-        details["centre_of_mass"] = sum(look.centre for look in nouns) / len(nouns)
-        details["phrase_right"] = sum(look.phrase for look in nouns) / len(nouns)
-        details["chance"] = chance
-    pictures = {"errors": errors_page(captions, examples, looks)} if captions[0].attention is not None else {}
-    return Scores(len(examples), "pictures", metrics, dict(pictures), details)
-
-
 def looks_of(captions: Sequence[Caption], examples: Sequence[Captioned]) -> list[list[Look]]:
-    """Where the nouns of every caption looked; none where gold boxes or attention are missing."""
+    """Find where the nouns of every caption looked; none where gold boxes or attention are missing."""
     nouns = {region.noun for example in examples for region in example.regions}
     return [
         look_at_nouns(caption.words, caption.attention, example.regions, nouns)
@@ -192,11 +173,11 @@ def errors_page(
     maps = [
         _entry(captions[row], examples[row], scores[row], looks[row]) for row in wrong[:WORST] if captions[row].words
     ]
-    about = (
+    summary = (
         f"{len(wrong):,} of {len(captions):,} captions differ from every reference or look elsewhere than they name; "
         f"the {len(maps)} worst by BLEU of the caption."
     )
-    return CaptionPage(maps, "Worst captions", about)
+    return CaptionPage(maps, "Worst captions", summary)
 
 
 def _entry(caption: Caption, example: Captioned, score: float, looks: Sequence[Look]) -> CaptionMap:
@@ -213,4 +194,4 @@ def _entry(caption: Caption, example: Captioned, score: float, looks: Sequence[L
 
 def nearest(text: str, references: Sequence[str], count: int = 2) -> list[str]:
     """The references most like the text."""
-    return sorted(references, key=lambda one: -sentence_bleu(text, [one]))[:count]
+    return sorted(references, key=lambda reference: -sentence_bleu(text, [reference]))[:count]

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from harken.data.io.keys import DataTable, Share
 from harken.errors import UserError
 from harken.models.captioning.config import ImageConfig, RegionsConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.paths import PathStr
-from harken.recipe import TRAIN, Recipe
+from harken.recipe import Recipe, Section
 from harken.search.config import SearchConfig
-from harken.training.config import TrainConfig
 
 
 class CaptionDataConfig(DataTable):
@@ -58,10 +57,8 @@ class CaptionDataConfig(DataTable):
         return self
 
 
-class CaptionTokenizerConfig(BaseModel):
+class CaptionTokenizerConfig(Section):
     """How captions are tokenized."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["word", "bpe", "unigram", "character"] = Field(
         "word", description="words, with one attention map each, or subwords, whose maps are averaged"
@@ -91,7 +88,6 @@ class CaptionRecipe(Recipe):
         RegionsConfig.model_validate({"decoder": {"architecture": "recurrent", "attention": "additive"}}),
         description="the network; architecture and a table [model.decoder] choose it",
     )
-    train: TrainConfig = TRAIN
     search: CaptionSearchConfig = Field(CaptionSearchConfig.model_validate({}), description="beam search")
 
     @model_validator(mode="after")

@@ -20,7 +20,7 @@ from harken.models.captioning.model import CaptionModel, to_images
 from harken.nn.loss import smoothed_cross_entropy
 from harken.search import Hypothesis, greedy_search
 from harken.tasks.caption.recipe import CaptionRecipe
-from harken.tasks.sequence_task import SequenceTask, Sums
+from harken.tasks.sequence_task import SequenceTask, Sums, perplexity
 from harken.training.task import Indices
 
 TOGETHER = 64  # pictures validated at once
@@ -99,8 +99,9 @@ class CaptionTask(SequenceTask[CaptionModel, CaptionBatch]):
         if data.shift:
             size = images.shape[2]
             wide = F.pad(images, [data.shift] * 4, mode="replicate")
-            places = torch.randint(0, 2 * data.shift + 1, (len(images), 2)).tolist()
-            images = torch.stack([one[:, y : y + size, x : x + size] for one, (y, x) in zip(wide, places, strict=True)])
+            offsets = torch.randint(0, 2 * data.shift + 1, (len(images), 2)).tolist()
+            pairs = zip(wide, offsets, strict=True)
+            images = torch.stack([image[:, y : y + size, x : x + size] for image, (y, x) in pairs])
         return images
 
     def valid_batches(self, part: int, parts: int) -> Sequence[Indices]:
@@ -128,4 +129,4 @@ class CaptionTask(SequenceTask[CaptionModel, CaptionBatch]):
         loss, captions = sums["loss"] / sums["tokens"], dict(sums["captions"])
         chosen = sorted(captions)
         bleu = multi_reference_bleu([captions[i] for i in chosen], [self.valid.references[i] for i in chosen])
-        return {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "bleu": bleu.value}
+        return {"loss": loss, "perplexity": perplexity(loss), "bleu": bleu.value}

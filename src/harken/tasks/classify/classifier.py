@@ -22,7 +22,7 @@ from harken.tasks.classify.interface import ClassifyOptions
 from harken.tasks.classify.labels import LABELS
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.context import Context
-from harken.tasks.label_batch import LabelBatch
+from harken.tasks.inspected import InspectedBatch, label_batch
 from harken.tasks.labelled.predictor import LabelledPredictor, open_reader
 from harken.tasks.labelled.reading import build_reader
 from harken.tasks.predictor import Progress
@@ -44,7 +44,7 @@ class Classification(Result):
     def top(self, count: int) -> list[tuple[str, float]]:
         """The likeliest classes with their probabilities, the likeliest first."""
         order = self.probabilities.argsort()[::-1][:count]
-        return [(self.classes[place], float(self.probabilities[place])) for place in order]
+        return [(self.classes[index], float(self.probabilities[index])) for index in order]
 
     def to_json(self, options: ClassifyOptions) -> dict[str, Any]:
         pairs = self.top(options.top) if options.top > 1 else zip(self.classes, self.probabilities, strict=True)
@@ -105,15 +105,15 @@ class Classifier(LabelledPredictor[ClassifyRecipe, ClassifierModel]):
         )
         return np.array(probabilities, dtype=np.float64).reshape(len(probabilities), len(self.classes))
 
-    def batch(self, examples: Sequence[Any]) -> LabelBatch:
-        pairs = [one if isinstance(one, tuple) else (one, None) for one in examples]
+    def batch(self, examples: Sequence[Any]) -> InspectedBatch:
+        pairs = [example if isinstance(example, tuple) else (example, None) for example in examples]
         inputs = self.padded([example for example, _ in pairs])
         with torch.no_grad():
-            wanted = self.model(*inputs)[0].argmax(-1)  # what it says itself, where no label is known
+            labels = self.model(*inputs)[0].argmax(-1)  # what it says itself, where no label is known
         for row, (_, label) in enumerate(pairs):
             if label in self.classes:
-                wanted[row] = self.classes.index(label)
-        return LabelBatch(inputs, wanted, direct=self.recipe.classifier.pooling != "last")
+                labels[row] = self.classes.index(label)
+        return label_batch(inputs, labels, direct=self.recipe.classifier.pooling != "last")
 
     def answer_of(self, example: Any) -> str:
         return self.predict([example])[0]

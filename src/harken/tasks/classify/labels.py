@@ -49,7 +49,7 @@ class Labels:
 
     @property
     def merged(self) -> list[int] | None:
-        """For each fine label the place of its class; None where the classes themselves are learnt."""
+        """The index of the class of each fine label; None where the classes themselves are learnt."""
         return None if self.fine is None else list(self.fine.values())
 
 
@@ -94,12 +94,12 @@ def merge_fine(fine: Sequence[str], labels: Sequence[str], known: Sequence[str])
     (['DESC:def', 'DESC:manner', 'HUM:ind'], [0, 0, 1])
     """
     owner: dict[str, str] = {}
-    for one, label in zip(fine, labels, strict=True):
-        if owner.setdefault(one, label) != label:
-            raise UserError(f"the label {one!r} belongs to {owner[one]!r} here and to {label!r} there; fix the data")
+    for name, label in zip(fine, labels, strict=True):
+        if owner.setdefault(name, label) != label:
+            raise UserError(f"the label {name!r} belongs to {owner[name]!r} here and to {label!r} there; fix the data")
     names = in_order(owner)
-    places = {label: place for place, label in enumerate(known)}
-    return names, [places[owner[name]] for name in names]
+    numbers = {label: number for number, label in enumerate(known)}
+    return names, [numbers[owner[name]] for name in names]
 
 
 def numbers_of(labels: Sequence[str], known: Sequence[str], where: str) -> list[int]:
@@ -108,10 +108,10 @@ def numbers_of(labels: Sequence[str], known: Sequence[str], where: str) -> list[
     Raises:
         UserError: one that training has not seen.
     """
-    places = {label: place for place, label in enumerate(known)}
+    numbers = {label: number for number, label in enumerate(known)}
     for label in labels:
-        if label not in places:
+        if label not in numbers:
             near = get_close_matches(label, known, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"the model knows {', '.join(known[:8])}"
             raise UserError(f"{where} has the label {label!r}, which training has not; {hint}")
-    return [places[label] for label in labels]
+    return [numbers[label] for label in labels]

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from harken.data.text.text_config import LinesConfig
 from harken.errors import UserError
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.models.language.config import ElmoConfig
-from harken.recipe import TRAIN, Recipe
-from harken.training.config import TrainConfig
+from harken.recipe import Recipe, Section
 
 
-class ElmoWordsConfig(BaseModel):
+class ElmoWordsConfig(Section):
     """The output vocabulary; inputs are read as characters and need none."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     size: int = Field(5000, ge=5, description="size of the output vocabulary, including special words")
     min_count: int = Field(2, ge=1, description="words with a lower training count are unknown in the output")
@@ -31,7 +28,6 @@ class ElmoRecipe(Recipe):
     words: ElmoWordsConfig = Field(ElmoWordsConfig.model_validate({}), description="the output vocabulary")
     embeddings: Embeddings = Field(EmbeddingsConfig.model_validate({}), description=f"{SECTION}; of what it predicts")
     model: ElmoConfig = Field(ElmoConfig.model_validate({}), description="the network")
-    train: TrainConfig = TRAIN
 
     def require_data(self, origin: str) -> None:
         """The recipe for real text leaves the file to the user."""

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,13 +22,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from harken.data.io.token_rows import TokenRows
-from harken.data.rows import Columns, different, id_type, rows_of
+from harken.data.rows import Columns, id_type, rows_of
 from harken.data.text.text_config import LinesConfig
-from harken.data.tokenizers.tokens import BOS, EOS, SPECIALS
+from harken.data.tokenizers.tokens import SPECIALS
 from harken.data.tokenizers.word import JOINED, WordTokenizer
 from harken.models.heads.character_features import WordBatch
 from harken.models.language.elmo import ElmoNetwork
-from harken.tasks.sequence_task import SequenceTask, Sums
+from harken.tasks.sequence_task import SequenceTask, Sums, perplexity
 from harken.tasks.words import Vocabulary, WordRows
 from harken.training.config import TrainConfig
 from harken.training.task import Indices
@@ -38,42 +37,22 @@ from harken.training.task import Indices
 class ElmoRows(WordRows):
     """All sentences of a split, each of at least one word, with a beginning and an end."""
 
-    @classmethod
-    def of(cls, sentences: Sequence[Sequence[str]], vocabulary: Vocabulary) -> ElmoRows:
-        forms = numbers_of(different(sentences))
-        words, numbers = _encode(sentences, vocabulary, forms)
-        return cls(words, numbers, _spellings(forms, vocabulary))
+    has_ends = True
 
     @classmethod
     def of_lines(
         cls, lines: Sequence[str], config: LinesConfig, counts: Mapping[str, int], vocabulary: Vocabulary
     ) -> ElmoRows:
         """The sentences of lines whose `word_counts` are known."""
-        forms = numbers_of(counts)
+        numbers = cls.numbers(counts)
 
-        def encode(columns: Columns) -> list[TokenRows]:
-            return _encode(sentences_of(columns[0], config), vocabulary, forms)
+        def encode(columns: Columns) -> tuple[TokenRows, ...]:
+            return cls.ids(sentences_of(columns[0], config), numbers, vocabulary)
 
-        dtype = id_type(max(len(SPECIALS) + len(vocabulary.words), 2 + len(forms)))
+        dtype = id_type(max(len(SPECIALS) + len(vocabulary.words), 2 + len(counts)))
         key = ["elmo", vocabulary.words, vocabulary.lowercase, config.max_tokens, config.lowercase]
-        words, numbers = rows_of(lines).encode({"words": dtype, "forms": dtype}, encode, key)
-        return cls(words, numbers, _spellings(forms, vocabulary))
-
-
-def numbers_of(words: Iterable[str]) -> dict[str, int]:
-    """The number of every spelling; 0 and 1 are the beginning and the end."""
-    return {word: number for number, word in enumerate(words, start=2)}
-
-
-def _encode(sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, forms: Mapping[str, int]) -> list[TokenRows]:
-    return [
-        TokenRows.from_lists([[BOS, *vocabulary.word_ids(sentence), EOS] for sentence in sentences]),
-        TokenRows.from_lists([[0, *(forms[word] for word in sentence), 1] for sentence in sentences]),
-    ]
-
-
-def _spellings(forms: Iterable[str], vocabulary: Vocabulary) -> TokenRows:
-    return TokenRows.from_lists([[BOS], [EOS], *(vocabulary.spelling(form) for form in forms)])
+        words, forms = rows_of(lines).encode({"words": dtype, "forms": dtype}, encode, key)
+        return cls(words, forms, cls.spelled(counts, vocabulary))
 
 
 def word_counts(lines: Sequence[str], config: LinesConfig) -> dict[str, int]:
@@ -155,7 +134,7 @@ class ElmoTask(SequenceTask[ElmoNetwork, ElmoBatch]):
         words = sums["terms"] / 2
         losses = {f"{name}_perplexity": sums[name] / words for name in ("forward", "backward")}
         loss = sum(losses.values()) / 2
-        perplexities = {name: math.exp(min(value, 50.0)) for name, value in {"perplexity": loss, **losses}.items()}
+        perplexities = {name: perplexity(value) for name, value in {"perplexity": loss, **losses}.items()}
         return {"loss": loss, **perplexities}
 
 

@@ -34,23 +34,23 @@ class Ends:
     def of(cls, series: Sequence[Series], cuts: Sequence[Cut], window: int, log: bool) -> Ends:
         """Three windows before the test part and all of it."""
         starts = [max(0, cut.valid - 3 * window) for cut in cuts]
-        kept = [one.rows(start, len(one)) for one, start in zip(series, starts, strict=True)]
+        ends = [part.rows(start, len(part)) for part, start in zip(series, starts, strict=True)]
         channels = 1 + series[0].past.shape[1] + series[0].known.shape[1]
-        places = [cut.valid - start for cut, start in zip(cuts, starts, strict=True)]
-        return cls(log, channels, series[0].known.shape[1], kept, places)
+        held_out = [cut.valid - start for cut, start in zip(cuts, starts, strict=True)]
+        return cls(log, channels, series[0].known.shape[1], ends, held_out)
 
     def save(self, folder: Path) -> None:
         """Write `series.json`."""
         rows = [
             {
-                "name": one.name,
-                "held_out": place,
-                "dates": [written(date) for date in one.dates],
-                "target": one.target.tolist(),
-                "past": one.past.tolist(),
-                "known": one.known.tolist(),
+                "name": series.name,
+                "held_out": held_out,
+                "dates": [written(date) for date in series.dates],
+                "target": series.target.tolist(),
+                "past": series.past.tolist(),
+                "known": series.known.tolist(),
             }
-            for one, place in zip(self.series, self.held_out, strict=True)
+            for series, held_out in zip(self.series, self.held_out, strict=True)
         ]
         stored = {"log": self.log, "channels": self.channels, "known": self.known, "series": rows}
         atomic_write(folder / FILE, json.dumps(stored))
@@ -82,7 +82,7 @@ class _Row(BaseModel):
 
 
 class _Stored(BaseModel):
-    """The file."""
+    """The content of the file."""
 
     log: bool
     channels: int = Field(ge=1)
@@ -91,7 +91,7 @@ class _Stored(BaseModel):
 
 
 def _series(row: _Row, past: int, known: int) -> Series:
-    """Raises: ValueError where parts of it do not fit each other."""
+    """The series of a stored row; a ValueError where parts of it do not fit each other."""
     count = len(row.target)
     if row.held_out > count or len(row.dates) not in (0, count):
         raise ValueError("dates or the start of the test part do not fit the rows")

@@ -75,7 +75,7 @@ class Forecast:
         return file.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Convert the forecast to values that JSON can hold."""
         content: dict[str, Any] = {"series": self.name, "forecast": self.median.tolist()}
         content["quantiles"] = {str(level): self.quantile(level).tolist() for level in self.levels}
         if len(self.dates):

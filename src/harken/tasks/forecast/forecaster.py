@@ -68,16 +68,16 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
     def forecast_all(
         self, past: Any = None, covariates: Any = None, steps: int | None = None, *, at: str = "end"
     ) -> list[Forecast]:
-        """Of every series, as `forecast`."""
+        """Forecast every series, as `forecast` does one."""
         if at not in ("test", "end"):
             raise UserError(
                 f'at is {at!r}; it may be "end", after the last row, or "test", where the held-out part begins'
             )
         if past is None:
-            places = self.ends.held_out if at == "test" else [len(one) for one in self.ends.series]
-            asked = list(zip(self.ends.series, places, strict=True))
+            origins = self.ends.held_out if at == "test" else [len(series) for series in self.ends.series]
+            asked = list(zip(self.ends.series, origins, strict=True))
         else:
-            asked = [(one, _end_of(one)) for one in self._read(past)]
+            asked = [(series, _end_of(series)) for series in self._read(past)]
         return [self.forecast_at(series, origin, covariates, steps) for series, origin in asked]
 
     @property
@@ -103,7 +103,7 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
             if series.name == example:
                 return series, origin
         if not Path(example).is_file():
-            names = ", ".join(one.name for one in self.ends.series[:8])
+            names = ", ".join(known.name for known in self.ends.series[:8])
             raise UserError(f"{example} is neither a file nor a series of the model; its series: {names}")
         series = self._read(example)[0]
         return series, _end_of(series)
@@ -111,10 +111,10 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
     def batch(self, pasts: Sequence[Any]) -> dict[str, Any]:
         """The arguments of the network, for `harken.inspection`: pasts of at least a window each."""
         series = [self._read(past)[0] for past in pasts]
-        window = min(self.recipe.data.window, *(len(one) for one in series))
-        origins = [(number, len(one), len(one)) for number, one in enumerate(series)]
-        made = Windows(series, self.transform, origins, window, self.model.horizon)
-        batch = to_device(made.batch(np.arange(len(made))), self.device)
+        window = min(self.recipe.data.window, *(len(part) for part in series))
+        origins = [(number, len(part), len(part)) for number, part in enumerate(series)]
+        windows = Windows(series, self.transform, origins, window, self.model.horizon)
+        batch = to_device(windows.batch(np.arange(len(windows))), self.device)
         return {"past": batch.past, "lengths": None, "future": batch.future}
 
     def _read(self, past: Any) -> list[Series]:
@@ -169,10 +169,11 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
             if looking:
                 ahead = _padded(future, self.model.horizon).to(self.device)
                 before = np.zeros(len(ready) - int(lengths[0]))
-                found_by = self.model.attention(past, lengths, ahead)[0].mean(0)
-                moved_by = self.model.influence(past, lengths, ahead)[0]
+                attention = self.model.attention(past, lengths, ahead)[0].mean(0)
+                influence = self.model.influence(past, lengths, ahead)[0]
                 looked, moved = (
-                    np.concatenate([before, one.cpu().numpy()[: int(lengths[0])]]) for one in (found_by, moved_by)
+                    np.concatenate([before, weights.cpu().numpy()[: int(lengths[0])]])
+                    for weights in (attention, influence)
                 )
         truth = series.target[origin : origin + steps]
         truth = truth[~np.isnan(truth)]

@@ -12,8 +12,7 @@ from harken.data.series.series import Layout
 from harken.errors import UserError
 from harken.models.forecasting.config import ForecasterConfig, RecurrentForecasterConfig
 from harken.paths import PathStr
-from harken.recipe import TRAIN, Recipe
-from harken.training.config import TrainConfig
+from harken.recipe import Recipe
 
 
 class ForecastDataConfig(DataTable):
@@ -85,7 +84,6 @@ class ForecastRecipe(Recipe):
     model: ForecasterConfig = Field(
         RecurrentForecasterConfig.model_validate({}), description="the network; architecture chooses it"
     )
-    train: TrainConfig = TRAIN
 
     @model_validator(mode="after")
     def _window_fits(self) -> ForecastRecipe:

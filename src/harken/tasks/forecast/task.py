@@ -48,7 +48,7 @@ class ForecastTask(SequenceTask[ForecastNetwork, ForecastBatch]):
         data = recipe.data
         self.recipe, self.transform = recipe, transform
         ends = [cut.valid if data.final else cut.train for cut in cuts]
-        fitted = [one.rows(0, end) for one, end in zip(series, ends, strict=True)]
+        fitted = [part.rows(0, end) for part, end in zip(series, ends, strict=True)]
         channels = 1 + series[0].past.shape[1] + series[0].known.shape[1]
         model = ForecastNetwork(
             recipe.model, channels=channels, known=series[0].known.shape[1], horizon=data.horizon, season=data.season
@@ -60,11 +60,11 @@ class ForecastTask(SequenceTask[ForecastNetwork, ForecastBatch]):
         self.valid = Windows(series, transform, origins or self._valid_origins(cuts), data.window, data.horizon)
         # MASE is measured in the units of the series, the loss in those of the network
         self.scales = np.array(
-            [season_scale(one.target[: end.train], data.season) for one, end in zip(series, cuts, strict=True)]
+            [season_scale(part.target[: end.train], data.season) for part, end in zip(series, cuts, strict=True)]
         )
-        seen = [transform.apply(one.target) for one in fitted]
-        self.steps = np.array([season_scale(values, 1) for values in seen], dtype=np.float32)
-        frames = np.concatenate([np.column_stack([one.target, one.past, one.known]) for one in fitted])
+        targets = [transform.apply(part.target) for part in fitted]
+        self.steps = np.array([season_scale(values, 1) for values in targets], dtype=np.float32)
+        frames = np.concatenate([np.column_stack([part.target, part.past, part.known]) for part in fitted])
         model.fit_inputs(torch.from_numpy(frames.astype(np.float32)), FLOOR * float(np.median(self.steps)))
         lengths = (np.full(len(windows), data.window) for windows in (self.train, self.valid))
         super().__init__(model, recipe.train, *lengths)

@@ -42,7 +42,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Cut:
-    """Where the parts of one series end."""
+    """The rows at which the parts of one series end."""
 
     train: int
     valid: int
@@ -51,8 +51,8 @@ class Cut:
     def span(self, part: str) -> tuple[int, int]:
         """First and last + 1 row of a part."""
         ends = (0, self.train, self.valid, self.test)
-        place = PARTS.index(part)
-        return ends[place], ends[place + 1]
+        number = PARTS.index(part)
+        return ends[number], ends[number + 1]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class CutSeries:
         """Rows and digest of every part (`harken.data.splits`)."""
         digests = {}
         for part in PARTS:
-            pieces = [one.rows(*at.span(part)) for one, at in zip(self.series, self.cuts, strict=True)]
+            pieces = [part_series.rows(*at.span(part)) for part_series, at in zip(self.series, self.cuts, strict=True)]
             digests[part] = f"{sum(map(len, pieces))}:{digest(pieces).partition(':')[2]}"
         return digests
 
@@ -95,7 +95,7 @@ def find_part(config: ForecastDataConfig, split: str | None) -> str:
 
 
 def cut(series: Series, config: ForecastDataConfig) -> Cut:
-    """By time: the test part at the end, the validation part before it.
+    """Cut a series by time: the test part at the end, the validation part before it.
 
     Raises:
         UserError: too little is left to train on.
@@ -124,19 +124,19 @@ class Transform:
 
     @classmethod
     def choose(cls, series: Sequence[Series], kind: str) -> Transform:
-        """As the recipe says; `auto` looks at the training parts that are given.
+        """Choose the transform that the recipe names; `auto` looks at the training parts that are given.
 
         Raises:
             UserError: a logarithm of what has none.
         """
-        positive = all(bool((one.target > 0).all()) for one in series)  # of the training parts
+        positive = all(bool((part.target > 0).all()) for part in series)  # of the training parts
         if kind == "log" and not positive:
-            name = next(one.name for one in series if not (one.target > 0).all())
+            name = next(part.name for part in series if not (part.target > 0).all())
             raise UserError(f'data.transform is "log", but {name} has values of 0 or below; set it to "none"')
         return cls(positive if kind == "auto" else kind == "log")
 
     def apply(self, values: np.ndarray) -> np.ndarray:
-        """Raises: UserError where there is no logarithm."""
+        """Transform values for the network; a UserError where there is no logarithm."""
         if self.log and not (values > 0).all():
             raise UserError(
                 "the model works with logarithms of its series, but there are values of 0 or below; fix them, or set "
@@ -165,9 +165,9 @@ class Windows:
             origins: (number of the series, origin, end of its part), each a window.
         """
         self.window, self.horizon = window, horizon
-        frames = [np.column_stack([transform.apply(one.target), one.past, one.known]) for one in series]
+        frames = [np.column_stack([transform.apply(part.target), part.past, part.known]) for part in series]
         self.known = series[0].known.shape[1]
-        self.begins = np.concatenate([[0], np.cumsum([len(one) for one in series])])
+        self.begins = np.concatenate([[0], np.cumsum([len(part) for part in series])])
         self.frames = torch.from_numpy(np.concatenate(frames).astype(np.float32))  # (rows of all series, C)
         self.owner, self.origin, self.end = np.array(origins, dtype=np.int64).reshape(-1, 3).T
 
@@ -179,9 +179,9 @@ class Windows:
         begin, origin = self.begins[self.owner[numbers]], self.origin[numbers]
         start = np.maximum(origin - self.window, 0)
         lengths = origin - start
-        places = begin[:, None] + start[:, None] + np.arange(self.window)
+        indices = begin[:, None] + start[:, None] + np.arange(self.window)
         real = np.arange(self.window) < lengths[:, None]
-        past = self.frames[torch.from_numpy(np.where(real, places, 0))]  # (B, S, C)
+        past = self.frames[torch.from_numpy(np.where(real, indices, 0))]  # (B, S, C)
         past = torch.where(torch.from_numpy(real)[..., None], past, 0.0)
         steps = origin[:, None] + np.arange(self.horizon)
         counted = steps < self.end[numbers][:, None]
@@ -199,7 +199,7 @@ class Windows:
 def origins_of(cuts: Sequence[Cut], part: str, shortest: int) -> list[tuple[int, int, int]]:
     """Every origin of a part of every series, with at least `shortest` rows before it."""
     origins = []
-    for number, one in enumerate(cuts):
-        first, end = one.span(part)
+    for number, bounds in enumerate(cuts):
+        first, end = bounds.span(part)
         origins += [(number, origin, end) for origin in range(max(first, shortest), end)]
     return origins

@@ -25,14 +25,12 @@ from harken.tasks.handwriting.interface import INTERFACE, WriteOptions
 from harken.tasks.handwriting.legibility import read_drawings, recogniser_for
 from harken.tasks.handwriting.recipe import HandwritingRecipe
 from harken.tasks.handwriting.strokes import Drawings, Strokes
-from harken.tasks.handwriting.synthesizer import ALPHABET, HandwritingSynthesizer, build
-from harken.tasks.handwriting.task import HandwritingTask
+from harken.tasks.handwriting.synthesizer import ALPHABET, HandwritingSynthesizer, HandwritingTask, build
 from harken.tasks.interface import Form
-from harken.tasks.job import Job, Prepared, Summary, format_skipped
+from harken.tasks.job import FileReading, Job, Prepared, Summary, format_skipped
 from harken.tasks.predictor import Progress
 from harken.tasks.results import Show
 from harken.tasks.scores import Metric, Scores
-from harken.tasks.splits import find_split
 
 LARGEST_ALPHABET = 4000
 
@@ -46,12 +44,12 @@ class HandwritingJob(Job):
     predictor = HandwritingSynthesizer
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (ALPHABET,)
     interface = INTERFACE
+    scored_files = "a file"
 
     def load_data(self, recipe: HandwritingRecipe) -> StrokeCorpus:
         return read_strokes_corpus(recipe.data)
 
     def prepare_data(self, recipe: HandwritingRecipe, corpus: StrokeCorpus, folder: Path, resuming: bool) -> Prepared:
-        folder.mkdir(parents=True, exist_ok=True)
         tokenizer = None
         if recipe.model.window:
             tokenizer = ALPHABET.learn_or_load(folder, resuming, lambda: learn_alphabet(recipe, corpus))
@@ -71,10 +69,36 @@ class HandwritingJob(Job):
         )
         return summary.prepared(task, measure(model, round(points / len(task.train))).flops, corpus)
 
-    def evaluate(
-        self, model: HandwritingSynthesizer, split: str | None, files: list[Path], progress: Progress
-    ) -> Scores:
-        return evaluate(model, files_or_split(model, split, files), progress)
+    def splits(self, data: StrokeCorpus) -> dict[str, list[Drawing]]:
+        return {name: drawings for name, drawings in data.splits.items() if drawings}
+
+    def read_files(
+        self, model: HandwritingSynthesizer, files: Sequence[Path], reading: FileReading
+    ) -> tuple[list[Drawing], list[str]]:
+        parts = (read_npz(path)["test"] if path.suffix == ".npz" else read_strokes(path) for path in files)
+        return [drawing for part in parts for drawing in part], []
+
+    def score(self, model: HandwritingSynthesizer, examples: Sequence[Drawing], progress: Progress) -> Scores:
+        """Score a synthesizer on drawings.
+
+        Raises:
+            UserError: drawings without the text that the model reads.
+        """
+        if model.tokenizer is not None and not all(drawing.text for drawing in examples):
+            raise UserError("a drawing has no text, and this model reads one; give every drawing its text")
+        nats = model.nats(examples, progress)
+        unit = f"movements in units of {float(model.model.deviation):.4g}; lower is better"
+        points = [len(drawing) for drawing in examples]
+        scores = Scores(len(examples), "drawings", [Metric.of("nats", bootstrap(nats, points), f"a point; {unit}")])
+        scores.details["points"] = sum(points)
+        if model.tokenizer is None:
+            written = model.write([None] * SHOWN)
+        else:
+            written = _add_legibility(model, examples, scores, progress)
+        shown = written[:SHOWN]
+        names = [strokes.text or "" for strokes in shown]
+        scores.pictures["samples"] = InkPicture([strokes.strokes() for strokes in shown], names)
+        return scores
 
     def predict(
         self, model: HandwritingSynthesizer, examples: Sequence[str | None], options: WriteOptions, progress: Progress
@@ -92,17 +116,14 @@ class HandwritingJob(Job):
         """Points (x, y, pen up), to be drawn one after the other."""
         strokes = model.write(None if model.tokenizer is None else text, options.bias, options.seed)
         points = np.asarray(strokes.points)[:MAX_POINTS]
-        places = np.concatenate([np.cumsum(points[:, :2], 0), points[:, 2:3]], 1)
-        return Show(title=text, more={"points": places})
+        positions = np.concatenate([np.cumsum(points[:, :2], 0), points[:, 2:3]], 1)
+        return Show(title=text, more={"points": positions})
 
     def figure(self, results: Sequence[Drawings]) -> InkPicture:
         return results[0].picture()
 
     def attention_figure(self, model: HandwritingSynthesizer, example: str) -> Picture:
         return model.write(example).window_picture()
-
-    def examples(self, model: HandwritingSynthesizer, split: str) -> list[Any]:
-        return files_or_split(model, split, [])
 
     def validation(self, best: dict[str, Any]) -> str:
         return f"{best.get('nats', math.nan):.4f} nats a point"
@@ -125,49 +146,13 @@ def learn_alphabet(recipe: HandwritingRecipe, corpus: StrokeCorpus) -> Tokenizer
     return CharacterTokenizer.train([drawing.text or "" for drawing in corpus.splits["train"]], LARGEST_ALPHABET)
 
 
-def files_or_split(synthesizer: HandwritingSynthesizer, split: str | None, files: list[Path]) -> list[Drawing]:
-    """The drawings of files, or of a split of the model's own corpus.
-
-    Raises:
-        UserError: there is no such split, or a file cannot be read.
-    """
-    if files:
-        parts = (read_npz(path)["test"] if path.suffix == ".npz" else read_strokes(path) for path in files)
-        return [drawing for part in parts for drawing in part]
-    corpus = read_strokes_corpus(synthesizer.recipe.data)
-    known = {name: drawings for name, drawings in corpus.splits.items() if drawings}
-    return find_split(corpus.name, known, split, remedy="a file")
-
-
 WRITTEN = 200  # texts that are written and read
 SHOWN = 12
 RECOGNISER_THREADS = 1  # its sums, and so what it reads, are the same whatever the machine
 
 
-def evaluate(synthesizer: HandwritingSynthesizer, drawings: list[Drawing], progress: Progress) -> Scores:
-    """Score a synthesizer on drawings.
-
-    Raises:
-        UserError: drawings without the text that the model reads.
-    """
-    if synthesizer.tokenizer is not None and not all(drawing.text for drawing in drawings):
-        raise UserError("a drawing has no text, and this model reads one; give every drawing its text")
-    nats = synthesizer.nats(drawings, progress)
-    unit = f"movements in units of {float(synthesizer.model.deviation):.4g}; lower is better"
-    points = [len(drawing) for drawing in drawings]
-    scores = Scores(len(drawings), "drawings", [Metric.of("nats", bootstrap(nats, points), f"a point; {unit}")])
-    scores.details["points"] = sum(points)
-    if synthesizer.tokenizer is None:
-        written = synthesizer.write([None] * SHOWN)
-    else:
-        written = _add_legibility(synthesizer, drawings, scores, progress)
-    shown = written[:SHOWN]
-    scores.pictures["samples"] = InkPicture([one.strokes() for one in shown], [one.text or "" for one in shown])
-    return scores
-
-
 def _add_legibility(
-    synthesizer: HandwritingSynthesizer, drawings: list[Drawing], scores: Scores, progress: Progress
+    synthesizer: HandwritingSynthesizer, drawings: Sequence[Drawing], scores: Scores, progress: Progress
 ) -> list[Strokes]:
     assert synthesizer.tokenizer is not None
     threads = torch.get_num_threads()
@@ -177,7 +162,7 @@ def _add_legibility(
         real = read_drawings(recogniser, drawings, synthesizer.tokenizer)
         texts = [drawing.text or "" for drawing in drawings[:WRITTEN]]
         written = synthesizer.write(texts)
-        read_texts = read_drawings(recogniser, [one.drawing() for one in written], synthesizer.tokenizer)
+        read_texts = read_drawings(recogniser, [strokes.drawing() for strokes in written], synthesizer.tokenizer)
     finally:
         torch.set_num_threads(threads)
     bias = synthesizer.recipe.sampling.bias
@@ -185,5 +170,5 @@ def _add_legibility(
     scores.metrics.append(Metric.of("legible", bootstrap(read_texts.right, read_texts.lengths), note))
     note = f"characters that it reads right of these {len(drawings)} real drawings"
     scores.metrics.append(Metric.of("real_legible", bootstrap(real.right, real.lengths), note))
-    scores.details["unfinished"] = sum(not one.finished for one in written)
+    scores.details["unfinished"] = sum(not strokes.finished for strokes in written)
     return written

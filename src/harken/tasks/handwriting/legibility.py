@@ -158,7 +158,7 @@ class Reading:
 
     @property
     def share(self) -> float:
-        """Of all characters, those read right."""
+        """The share of all characters that were read right."""
         return float(self.right.sum() / max(1, self.lengths.sum()))
 
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from harken.data.strokes.corpus import StrokeConfig
 from harken.errors import UserError
 from harken.models.heads.config import PenConfig
-from harken.recipe import TRAIN, Recipe
-from harken.training.config import TrainConfig
+from harken.recipe import Recipe, Section
 
 
-class SamplingConfig(BaseModel):
+class SamplingConfig(Section):
     """Sampling of strokes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     bias: float = Field(
         0.5,
@@ -33,7 +30,6 @@ class HandwritingRecipe(Recipe):
     task: Literal["handwriting"] = Field("handwriting", description="the job")
     data: StrokeConfig = Field(description="where the drawings come from")
     model: PenConfig = Field(PenConfig.model_validate({}), description="the network")
-    train: TrainConfig = TRAIN
     sampling: SamplingConfig = Field(SamplingConfig.model_validate({}), description="how strokes are sampled")
 
     def require_data(self, origin: str) -> None:

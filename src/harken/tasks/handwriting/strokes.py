@@ -36,11 +36,11 @@ class Strokes:
         return split_strokes(self.points)
 
     def drawing(self) -> Drawing:
-        """As the readers of files give it."""
+        """Convert to a drawing, as the readers of files give it."""
         return Drawing(np.asarray(self.points, dtype=np.float32), self.text)
 
     def picture(self) -> InkPicture:
-        """To be looked at: print it, or save it as .svg, .png or .html."""
+        """Draw a picture, to print, or to save as .svg, .png or .html."""
         from harken.inspection.pictures.drawings import InkPicture
 
         return InkPicture([self.strokes()], [self.text or ""])

@@ -1,4 +1,4 @@
-"""A trained hand: the model folder as an object.
+"""A trained hand: the model folder as an object; and the task that trains it: the likelihood of every next point.
 
 model = harken.load("runs/pen")
 model.write("hello world", bias=1.0, seed=7).save("hello.svg")
@@ -7,28 +7,95 @@ model.write("hello world", bias=1.0, seed=7).save("hello.svg")
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, overload
+from typing import NamedTuple, Self, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from harken.data.io.token_rows import pad
+from harken.data.strokes.corpus import StrokeCorpus
 from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.files import read_npz, read_strokes
-from harken.data.strokes.rows import StrokeRows
+from harken.data.strokes.rows import StrokeBatch, StrokeRows
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import EOS, UNK
 from harken.errors import UserError
 from harken.models.base import require_numbers
 from harken.models.heads.handwriting import MARKS, HandwritingModel
+from harken.nn.masks import length_mask
 from harken.nn.mixture import PenMixture
 from harken.tasks.artifacts import TokenizerArtifact
 from harken.tasks.handwriting.recipe import HandwritingRecipe
 from harken.tasks.handwriting.strokes import Strokes
-from harken.tasks.handwriting.task import DrawnBatch, nats_of_rows
 from harken.tasks.predictor import Predictor, Progress
+from harken.tasks.sequence_task import SequenceTask, Sums
+from harken.training.task import Indices
+
+
+class HandwritingBatch(NamedTuple):
+    """Drawings, and their points without padding, counted before they are on a GPU."""
+
+    drawn: StrokeBatch
+    points: int
+
+
+class HandwritingTask(SequenceTask[HandwritingModel, HandwritingBatch]):
+    """See `harken.tasks.sequence_task`; a step is a point."""
+
+    monitor = "nats"
+
+    def __init__(
+        self, recipe: HandwritingRecipe, corpus: StrokeCorpus, model: HandwritingModel, tokenizer: Tokenizer | None
+    ) -> None:
+        self.train = StrokeRows(corpus.splits["train"], tokenizer)
+        self.valid = StrokeRows(corpus.splits["valid"], tokenizer)
+        super().__init__(model, recipe.train, self.train.lengths, self.valid.lengths)
+        model.fit(torch.from_numpy(self.train.flat[:, :2]))
+        self.deviation = float(model.deviation)
+
+    def collate(self, indices: Indices, valid: bool = False) -> HandwritingBatch:
+        drawn = (self.valid if valid else self.train).batch(indices, self.deviation)
+        return HandwritingBatch(drawn, int(drawn.lengths.sum()))
+
+    def loss(self, model: HandwritingModel, batch: HandwritingBatch) -> tuple[Tensor, int]:
+        """Nats, summed over all points."""
+        return nats_of_rows(model, batch.drawn).sum(), batch.points
+
+    def evaluate(self, model: HandwritingModel, batch: HandwritingBatch) -> Sums:
+        return {"nats": float(nats_of_rows(model, batch.drawn).sum()), "points": batch.points}
+
+    def metrics(self, sums: Sums) -> dict[str, float]:
+        """Nats a point."""
+        return {"nats": sums["nats"] / sums["points"]}
+
+
+def nats_of_rows(model: HandwritingModel, batch: StrokeBatch) -> Tensor:
+    """-log p of each drawing (B,), its movements in units of the training data's deviation."""
+    return nats_of_points(model, batch).sum(1)
+
+
+def nats_of_points(model: HandwritingModel, batch: StrokeBatch) -> Tensor:
+    """-log p of each point (B, T) after all before it; 0 after the end of a drawing."""
+    written = model(batch.before, batch.characters, batch.character_lengths)
+    with torch.autocast(batch.place.device.type, enabled=False):  # densities need all digits
+        nats = -model.density(written).log_density(batch.place, batch.marks)  # (B, T)
+    real = length_mask(batch.lengths, nats.shape[1])
+    return torch.where(real, nats, 0.0)
+
+
+@dataclass(frozen=True)
+class DrawnBatch:
+    """Drawings as `harken.inspection.measures.running` runs a network on them."""
+
+    drawn: StrokeBatch
+
+    def losses(self, network: HandwritingModel) -> tuple[Tensor, Tensor]:
+        """Nats of every point (B, T), and the place of each drawing's last (B,)."""
+        return nats_of_points(network, self.drawn), self.drawn.lengths - 1
+
 
 ALPHABET = TokenizerArtifact()
 BATCH = 128  # drawings that are drawn or scored together
@@ -42,15 +109,8 @@ Texts = list[str] | list[None] | list[str | None]
 class HandwritingSynthesizer(Predictor[HandwritingRecipe, HandwritingModel]):
     """Model, alphabet and recipe of one folder; load it with `harken.load`."""
 
-    def __init__(
-        self,
-        recipe: HandwritingRecipe,
-        model: HandwritingModel,
-        tokenizer: Tokenizer | None,
-        folder: Path | None = None,
-    ) -> None:
-        super().__init__(recipe, model, folder)
-        self.tokenizer = tokenizer
+    tokenizer: Tokenizer | None
+    parts = (("tokenizer", ALPHABET),)
 
     @classmethod
     def open(cls, folder: Path, recipe: HandwritingRecipe, device: str) -> Self:
@@ -106,13 +166,13 @@ class HandwritingSynthesizer(Predictor[HandwritingRecipe, HandwritingModel]):
         state = self.model.start(*ids, rows=rows)
         point = torch.zeros(rows, 3, device=self.device)
         over = torch.zeros(rows, dtype=torch.bool, device=self.device)
-        made, looks, ends = [], [], torch.full((rows,), limit, device=self.device)
+        drawn, looks, ends = [], [], torch.full((rows,), limit, device=self.device)
         for number in range(limit):
             values, state, weights = self.model.step(point, state)
             require_numbers(values)
-            place, marks = PenMixture.of(values, MARKS, bias).sample(generator)
-            point = torch.cat([place, marks[:, :1]], -1)
-            made.append(point)
+            movement, marks = PenMixture.of(values, MARKS, bias).sample(generator)
+            point = torch.cat([movement, marks[:, :1]], -1)
+            drawn.append(point)
             looks += [] if weights is None else [weights]
             ended = marks[:, 1] > 0.5
             if weights is not None:
@@ -122,7 +182,7 @@ class HandwritingSynthesizer(Predictor[HandwritingRecipe, HandwritingModel]):
             over |= ending
             if bool(over.all()):
                 break
-        points = torch.stack(made, 1)  # (B, T, 3)
+        points = torch.stack(drawn, 1)  # (B, T, 3)
         points[..., :2] *= self.model.deviation
         windows = torch.stack(looks, 1).cpu().numpy() if looks else None  # (B, T, U)
         drawings = []
@@ -177,7 +237,7 @@ class HandwritingSynthesizer(Predictor[HandwritingRecipe, HandwritingModel]):
         return DrawnBatch(batch.to(self.device))
 
     def reading(self, example: str) -> tuple[DrawnBatch, list[str], str]:
-        """For `harken inspect --gates`: the first drawing of a file, or a text as the model itself writes it.
+        """Read the first drawing of a file, or a text as the model itself writes it, for `harken inspect --gates`.
 
         What stands at a step is the character that the window looks at; without a window, the number of the point.
         """
@@ -189,7 +249,7 @@ class HandwritingSynthesizer(Predictor[HandwritingRecipe, HandwritingModel]):
         if weights is None:
             return batch, [str(number + 1) for number in range(len(drawing))], f"{example}, point by point"
         names = [*(character.replace(" ", "␣") for character in " ".join((drawing.text or "").split())), "end"]
-        return batch, [names[place] for place in weights[0].argmax(-1).tolist()], f"“{drawing.text}”, point by point"
+        return batch, [names[index] for index in weights[0].argmax(-1).tolist()], f"“{drawing.text}”, point by point"
 
     def _drawing(self, example: str) -> Drawing:
         if Path(example).is_file():

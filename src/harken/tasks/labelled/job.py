@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,18 +29,15 @@ from harken.models.heads.classifier import ClassifierModel
 from harken.models.reader import FrameInput, TokenInput, words_alone
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
-from harken.tasks.baselines import BASELINE, Baseline, cached_baseline, compare
+from harken.tasks.baselines import BASELINE, Baseline, learn_baseline
 from harken.tasks.context import CONTEXT, Context, context_of
 from harken.tasks.interface import Form
-from harken.tasks.job import Job, Prepared, Summary, format_skipped
+from harken.tasks.job import FileReading, Job, Prepared, Summary, format_skipped
 from harken.tasks.labelled.predictor import TOKENIZER, read_example
 from harken.tasks.labelled.reading import Rows, as_frames, as_rows, in_context, require_kind
 from harken.tasks.labelled.recipe import LabelledRecipe
-from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, with_words, words_of
 from harken.tasks.pretrained_encoder import start_from, starting_tokenizer
-from harken.tasks.scores import Scores
-from harken.tasks.splits import find_split
 from harken.training.task import Task
 
 
@@ -47,7 +45,8 @@ class LabelledJob(Job):
     """See `harken.tasks.job`; a subclass has the targets, the network, the task and the scores."""
 
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZER, CONTEXT, BASELINE)
-    options = frozenset(("format", "text_column", "label_column", "names"))
+    options = frozenset(FileReading._fields)
+    default_splits = ("test", "valid")
 
     @abstractmethod
     def learn(self, recipe: Any, train: Labelled, folder: Path, resuming: bool) -> Any:
@@ -69,10 +68,6 @@ class LabelledJob(Job):
     def describe(self, recipe: Any, targets: Any, train: Labelled) -> tuple[str, str, dict[str, str]]:
         """The network in words, what else to say of the data, and rows for the card."""
 
-    @abstractmethod
-    def score(self, model: Any, examples: Labelled, progress: Progress) -> Scores:
-        """Score a loaded model."""
-
     def load_data(self, recipe: Any) -> LabelledSplits:
         return read_splits(recipe.data)
 
@@ -86,13 +81,9 @@ class LabelledJob(Job):
 
     def prepare_data(self, recipe: Any, splits: LabelledSplits, folder: Path, resuming: bool) -> Prepared:
         prepared = self.prepare_examples(recipe, splits, folder, resuming)
-        train, parts = splits.train, {"valid": splits.valid, **splits.tests}
-
-        def fit() -> Baseline:
-            settings = [recipe.task, recipe.train.seed]
-            return cached_baseline(train.rows, settings, parts, lambda: self.baseline(recipe, train, parts))
-
-        return prepared.with_baseline(BASELINE.learn_or_load(folder, resuming, fit))
+        train, parts, settings = splits.train, {"valid": splits.valid, **splits.tests}, [recipe.task, recipe.train.seed]
+        fit = partial(self.baseline, recipe, train, parts)
+        return prepared.with_baseline(learn_baseline(folder, resuming, train.rows, settings, parts, fit))
 
     @abstractmethod
     def baseline(self, recipe: Any, train: Labelled, parts: Mapping[str, Labelled]) -> Baseline:
@@ -118,15 +109,15 @@ class LabelledJob(Job):
         model = self.build(recipe, inputs, targets, context)
         self._initialise(recipe, self.network(model), tokenizer, rows, texts, pretrained)
         if context is not None:
-            pretrained.say(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
+            pretrained.add_note(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
         both = in_context(rows, texts, recipe, context), in_context(valid_rows, valid_texts, recipe, context)
         task = self.task(recipe, model, targets, both, splits)
         steps = float(np.mean(rows.lengths))
-        name, about, facts = self.describe(recipe, targets, splits.train)
-        reads = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces" if tokenizer else f"{inputs} channels"
+        name, data_summary, facts = self.describe(recipe, targets, splits.train)
+        input_summary = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces" if tokenizer else f"{inputs} channels"
         facts |= {
             "examples skipped": format_skipped(splits.skipped),
-            "input": f"{reads}, {steps:.1f} steps an example",
+            "input": f"{input_summary}, {steps:.1f} steps an example",
             **pretrained.facts,
         }
         summary = Summary(
@@ -134,39 +125,23 @@ class LabelledJob(Job):
             name,
             len(splits.train),
             len(splits.valid),
-            data_summary=about,
-            input_summary=reads,
+            data_summary=data_summary,
+            input_summary=input_summary,
             skipped=splits.skipped,
             tests={test: len(part) for test, part in splits.tests.items()},
             facts=facts,
-            notes=pretrained.said,
+            notes=pretrained.notes,
         )
         return summary.prepared(task, measure(model, round(steps), terms=1).flops, splits)
 
-    def evaluate(
-        self,
-        model: Any,
-        split: str | None,
-        files: list[Path],
-        progress: Progress,
-        format: str = "auto",
-        text_column: str | None = None,
-        label_column: str | None = None,
-        names: Mapping[str, str] | None = None,
-    ) -> Scores:
-        """Scores beside a baseline's; the options say how files are read, where not as the training data."""
-        notes: list[str] = []
-        if files:
-            examples, notes = read_files(model.recipe.data, files, format, text_column, label_column, names)
-        else:
-            examples = self.read(model.recipe, split)
-        scores = self.score(model, examples, progress)
-        scores.notes += notes
+    def splits(self, data: LabelledSplits) -> dict[str, Labelled]:
+        return {"train": data.train.wholes(), "valid": data.valid, **data.tests}
 
-        def compute() -> Baseline:
-            return self.baseline(model.recipe, read_splits(model.recipe.data).train, {"test": examples})
+    def read_files(self, model: Any, files: Sequence[Path], reading: FileReading) -> tuple[Labelled, list[str]]:
+        return read_files(model.recipe.data, files, *reading)
 
-        return compare(scores, model.folder, None if files else split or "test", compute)
+    def refit_baseline(self, model: Any, examples: Labelled) -> Callable[[], Baseline]:
+        return lambda: self.baseline(model.recipe, self.load_data(model.recipe).train, {"test": examples})
 
     def attention_figure(self, model: Any, example: str) -> Picture:
         picture: Picture = model.attention_figure(example)
@@ -202,16 +177,6 @@ class LabelledJob(Job):
                 weights["attention"] = model.attention(text).round(5).tolist()
             results.append({"words": model.words(text), "answer": model.answer_of(text), "weights": weights})
         return results
-
-    def read(self, recipe: Any, split: str | None) -> Labelled:
-        """The examples of a split of the recipe's own data.
-
-        Raises:
-            UserError: there is no such split, or a file cannot be read.
-        """
-        splits = self.load_data(recipe)
-        known = {"train": splits.train.wholes(), "valid": splits.valid, **splits.tests}
-        return find_split(splits.name, known, split, default=("test", "valid"))
 
     def _tokenizer(
         self,
@@ -252,7 +217,7 @@ class LabelledJob(Job):
             inputs.fit(torch.from_numpy(rows.flat))
         if recipe.model.start is not None and tokenizer is not None:
             pieces = start_from(network.reader, recipe.model.start, tokenizer)
-            pretrained.say(f"encoder and {pieces:,} pieces initialised from {recipe.model.start}")
+            pretrained.add_note(f"encoder and {pieces:,} pieces initialised from {recipe.model.start}")
         words = words_alone(inputs)
         if tokenizer and isinstance(words, TokenInput):
             pretrained.fill(words.table.weight, words_of(tokenizer), texts, width_key(recipe.model), ids=rows.flat)

@@ -71,7 +71,7 @@ class LabelledPredictor(Predictor[R, M]):
 
     @property
     def channels(self) -> int | None:
-        """Of the signals it reads; None where it reads texts."""
+        """The channels of the signals it reads; None where it reads texts."""
         inputs = self.network.reader.inputs
         return len(inputs.mean) if isinstance(inputs, FrameInput) else None
 
@@ -139,7 +139,7 @@ class LabelledPredictor(Predictor[R, M]):
         return picture_of(value, weights, self.title_of(value), self.recipe.data)
 
     def reading(self, example: str) -> tuple[Any, dict[str, list[str]], str]:
-        """For `harken inspect --gates`: a text, or the first signal of a file, as a batch, its steps, and a title."""
+        """Read a text, or the first signal of a file, for `harken inspect --gates`: a batch, its steps, and a title."""
         value = read_example(example, self.recipe.data)
         steps = steps_of(value, values_alone(self.padded([value])[0]), self.tokenizer)
         name = "reader.encoder" if self.network is self.model else "network.reader.encoder"
@@ -190,5 +190,5 @@ def read_example(example: str, data: ExamplesConfig) -> str | np.ndarray:
 
 
 def to_one(weights: np.ndarray) -> np.ndarray:
-    """As shares of the largest."""
+    """Scale weights so that the largest is 1."""
     return weights / max(float(weights.max()), 1e-30)

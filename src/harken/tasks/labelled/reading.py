@@ -1,4 +1,4 @@
-"""Examples as a classifier reads them: ids ended by EOS and cut to a length, or frames.
+"""Examples as a classifier or regressor reads them: ids ended by EOS and cut to a length, or frames; batches of them.
 
 >>> cut([5, 6, 7, 8, 3], 3, "start"), cut([5, 6, 7, 8, 3], 3, "end"), cut([5, 6, 7, 8, 3], 4, "both")
 ([5, 6, 3], [7, 8, 3], [5, 6, 8, 3])
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from harken.data.io.frame_rows import FrameRows
@@ -27,6 +28,9 @@ from harken.models.reader import FrameInput, Reader, TokenInput
 from harken.tasks.context import Context, ContextRows
 from harken.tasks.labelled.recipe import LabelledRecipe
 from harken.tasks.pretrained_embeddings import bare
+from harken.tasks.sequence_task import SequenceTask, refuse_too_long
+from harken.training.config import TrainConfig
+from harken.training.task import Indices
 
 Rows = TokenRows | FrameRows | ContextRows
 
@@ -45,7 +49,8 @@ def as_rows(
         rows = FrameRows([as_frames(value) for value in values], channels)
     else:
         rows = _encode(values, recipe, tokenizer)
-    refuse_too_long(rows.lengths, recipe)
+    remedy = "set data.max_tokens, " if recipe.data.kind == "text" else "cut them, as by data.window, "
+    refuse_too_long(rows.lengths, recipe.model.longest, remedy=remedy)
     return rows
 
 
@@ -71,8 +76,8 @@ def build_reader(recipe: LabelledRecipe, inputs: int, context: Context | None) -
     """
     encoder = build_encoder(recipe.model, may_start=True)
     kind = TokenInput if recipe.data.kind == "text" else FrameInput
-    reads: nn.Module = kind(inputs, encoder.embedding)
-    return Reader(reads if context is None else context.beside(reads, encoder.embedding), encoder)
+    embedding: nn.Module = kind(inputs, encoder.embedding)
+    return Reader(embedding if context is None else context.beside(embedding, encoder.embedding), encoder)
 
 
 def in_context(rows: Rows, texts: Sequence[Any], recipe: LabelledRecipe, context: Context | None) -> Rows:
@@ -80,12 +85,12 @@ def in_context(rows: Rows, texts: Sequence[Any], recipe: LabelledRecipe, context
     if context is None:
         return rows
     sentences = [[bare(token) for token in WordTokenizer.split(text)] for text in texts]
-    places = []
+    word_indices = []
     for words in sentences:
         where = [*range(len(words)), EOS]
         limit = recipe.data.max_tokens
-        places.append([*(where if limit is None else cut(where, limit, recipe.data.keep))[:-1], -1])
-    return context.rows(rows, sentences, places)
+        word_indices.append([*(where if limit is None else cut(where, limit, recipe.data.keep))[:-1], -1])
+    return context.rows(rows, sentences, word_indices)
 
 
 def require_kind(values: Sequence[Any], recipe: LabelledRecipe) -> None:
@@ -94,13 +99,13 @@ def require_kind(values: Sequence[Any], recipe: LabelledRecipe) -> None:
     Raises:
         UserError: the first that is something else.
     """
-    if not rows_of(values).is_in_memory:  # on disk there are texts alone
-        return
-    for number, value in enumerate(values, start=1):
-        if recipe.data.kind == "signal" and isinstance(value, str):
-            raise UserError(f"example {number} is a text, but the model reads signals; give arrays (time, channels)")
-        if recipe.data.kind == "text" and not isinstance(value, str):
-            raise UserError(f"example {number} is a {type(value).__name__}, but the model reads texts; give strings")
+    is_text = recipe.data.kind == "text"
+    index = rows_of(values).find(lambda value: isinstance(value, str) != is_text)
+    if index is not None and is_text:
+        kind = type([*values][index]).__name__
+        raise UserError(f"example {index + 1} is a {kind}, but the model reads texts; give strings")
+    if index is not None:
+        raise UserError(f"example {index + 1} is a text, but the model reads signals; give arrays (time, channels)")
 
 
 def by_word(example: Any, weights: Tensor, data: ExamplesConfig, tokenizer: Tokenizer | None) -> np.ndarray:
@@ -140,21 +145,6 @@ def cut(row: list[int], limit: int, keep: str) -> list[int]:
     return [*body[: left - after], *(body[len(body) - after :] if after else []), EOS]
 
 
-def refuse_too_long(lengths: np.ndarray, recipe: LabelledRecipe) -> None:
-    """Say before training, not in the midst of it, that examples are longer than positions are learned.
-
-    Raises:
-        UserError: how many, how long, and what may be done.
-    """
-    limit = recipe.model.longest
-    if limit is not None and len(lengths) and lengths.max() > limit:
-        remedy = "set data.max_tokens" if recipe.data.kind == "text" else "cut them, as by data.window"
-        raise UserError(
-            f"{int((lengths > limit).sum()):,} examples are longer than model.max_length {limit} (the longest has "
-            f"{int(lengths.max())} steps): raise model.max_length, {remedy}, or take positions that are not learned"
-        )
-
-
 def stored_channels(weights: Path, name: str) -> int:
     """How many channels the signals of a stored model have: the size of the tensor of that name.
 
@@ -168,3 +158,36 @@ def stored_channels(weights: Path, name: str) -> int:
             return int(stored.get_slice(name).get_shape()[0])
     except (SafetensorError, OSError) as problem:
         raise UserError(f"{weights} holds no model of signals ({problem}); copy the folder anew") from problem
+
+
+M = TypeVar("M", bound=nn.Module)
+Split = tuple[Rows, np.ndarray]  # examples, and a target for each: labels (N,), or values (N, K) of float32
+
+
+class LabelledBatch(NamedTuple):
+    """Padded examples with their targets."""
+
+    values: Any  # (B, T) ids, with the layers of a context or without, or (B, T, C) frames
+    lengths: Tensor | None  # (B,); None where no row is padded
+    targets: Tensor  # (B,) or (B, K)
+
+
+class LabelledTask(SequenceTask[M, LabelledBatch]):
+    """One answer for each example, so an example is one term of the loss."""
+
+    def __init__(self, model: M, settings: TrainConfig, train: Split, valid: Split) -> None:
+        super().__init__(model, settings, train[0].lengths, valid[0].lengths)
+        self.train, self.valid = train, valid
+        self.smallest_batch = max(256, round(32 * float(self.lengths.mean())))  # about 32 examples
+
+    def collate(self, indices: Indices, valid: bool = False) -> LabelledBatch:
+        rows, targets = self.valid if valid else self.train
+        values, lengths = rows.gather(indices)
+        padded = int(lengths.min()) < values.shape[1]
+        chosen = targets[indices]
+        chosen = chosen.astype(np.int64) if chosen.dtype.kind in "iu" else chosen
+        return LabelledBatch(values, lengths if padded else None, torch.from_numpy(chosen))
+
+    def size(self, indices: Indices) -> int:
+        """Count the examples."""
+        return len(indices)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,9 +27,10 @@ from harken.models.language.base import LanguageNetwork
 from harken.models.transformer.language import TransformerLanguage
 from harken.search.sampling import check, sample
 from harken.tasks.artifacts import TokenizerArtifact
+from harken.tasks.inspected import InspectedBatch
 from harken.tasks.language.recipe import LanguageRecipe
 from harken.tasks.language.scoring import Windowed, log_probabilities
-from harken.tasks.language.streams import text_ids, text_of
+from harken.tasks.language.task import text_ids, text_of
 from harken.tasks.predictor import Predictor, Progress
 
 TOKENIZER = TokenizerArtifact()
@@ -50,32 +50,16 @@ class ScoredText:
         return math.exp(-float(self.log_probabilities.mean())) if len(self.tokens) else 1.0
 
 
-@dataclass(frozen=True)
-class LanguageBatch:
-    """Texts side by side, as `harken.inspection.measures.running` runs a network on them."""
-
-    tokens: Tensor  # (B, T) what is read, padded behind
-    targets: Tensor  # (B, T) what comes next
-    lengths: Tensor  # (B,)
-
-    def predictions(self, network: Any) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits (B, T, V), what should come (B, T), and the place of each row's last token (B,)."""
-        return network.logits(network(self.tokens)[0]), self.targets, self.lengths - 1
-
-
 class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
     """Network, tokenizer and recipe of one folder; load it with `harken.load`."""
 
-    def __init__(
-        self, recipe: LanguageRecipe, model: LanguageNetwork, tokenizer: Tokenizer, folder: Path | None = None
-    ) -> None:
-        super().__init__(recipe, model, folder)
-        self.tokenizer = tokenizer
+    tokenizer: Tokenizer
+    parts = (("tokenizer", TOKENIZER),)
 
-    @classmethod
-    def open(cls, folder: Path, recipe: LanguageRecipe, device: str) -> Self:
-        tokenizer = TOKENIZER.load(folder)
-        return cls(recipe, build_language(recipe.model, tokenizer.size), tokenizer, folder)
+    @staticmethod
+    def build(recipe: LanguageRecipe, tokenizer: Tokenizer) -> LanguageNetwork:
+        """A network with new weights."""
+        return build_language(recipe.model, tokenizer.size)
 
     def generate(
         self,
@@ -231,7 +215,7 @@ class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
         names = self.tokenizer.pieces(list(ids))
         return [LINE_END if index == EOS else name for index, name in zip(ids, names, strict=True)]
 
-    def batch(self, texts: Sequence[str]) -> LanguageBatch:
+    def batch(self, texts: Sequence[str]) -> InspectedBatch:
         """Texts as the network reads them, for `harken.inspection`.
 
         Raises:
@@ -242,9 +226,14 @@ class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
             raise UserError("there is no text to read; give at least one line with words")
         padded, lengths = pad(rows)
         padded = padded.to(self.device)
-        return LanguageBatch(padded[:, :-1], padded[:, 1:], lengths.to(self.device) - 1)
+        return InspectedBatch(
+            (padded[:, :-1],),
+            padded[:, 1:],
+            lengths.to(self.device) - 2,
+            lambda network, tokens: network.logits(network(tokens)[0]),
+        )
 
-    def reading(self, text: str) -> tuple[LanguageBatch, list[str], str]:
+    def reading(self, text: str) -> tuple[InspectedBatch, list[str], str]:
         """A text as a batch of one, the token that is read at each step, and what to write above a picture of it."""
         batch = self.batch([text])
-        return batch, self.pieces(batch.tokens[0].tolist()), text
+        return batch, self.pieces(batch.inputs[0][0].tolist()), text

@@ -11,8 +11,7 @@ from harken.errors import UserError
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.models.language.config import LanguageConfig
 from harken.models.recurrent.config import RecurrentLanguageConfig
-from harken.recipe import TRAIN, Recipe
-from harken.training.config import TrainConfig
+from harken.recipe import Recipe
 
 
 class LanguageRecipe(Recipe):
@@ -25,7 +24,6 @@ class LanguageRecipe(Recipe):
     model: LanguageConfig = Field(
         RecurrentLanguageConfig.model_validate({}), description="the network; architecture chooses it"
     )
-    train: TrainConfig = TRAIN
 
     @model_validator(mode="after")
     def _chunks_fit(self) -> LanguageRecipe:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from harken.data.text.config import TokenizerConfig
 from harken.data.text.text_config import LinesConfig
 from harken.models.config import EncoderConfig, TransformerEncoderConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
-from harken.recipe import TRAIN, Recipe
+from harken.recipe import Recipe, Section
 from harken.tasks.folders import require_folder
-from harken.training.config import TrainConfig
 
 
-class MaskingConfig(BaseModel):
+class MaskingConfig(Section):
     """Which words are masked."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     rate: float = Field(
         0.15, gt=0, lt=1, description="share of the words to predict: 80% of them masked, 10% replaced, 10% unchanged"
@@ -36,7 +33,6 @@ class MaskedRecipe(Recipe):
         TransformerEncoderConfig.model_validate({}), description="the encoder; architecture chooses it"
     )
     masking: MaskingConfig = Field(MaskingConfig.model_validate({}), description="which words are masked")
-    train: TrainConfig = TRAIN
 
     def require_data(self, origin: str) -> None:
         """The recipes for real data leave the folder to the user, as `dir = ""`."""

@@ -6,7 +6,6 @@ loss is the mean over the masked tokens of a whole batch. Both are the same howe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from harken.data.rows import Columns, id_type, rows_of
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import EOS
 from harken.models.heads.masked import FIRST_WORD, Masked, MaskedModel, mask_tokens
-from harken.tasks.sequence_task import SequenceTask, Sums
+from harken.tasks.sequence_task import SequenceTask, Sums, perplexity
 from harken.training.config import TrainConfig
 from harken.training.task import Indices
 
@@ -60,7 +59,7 @@ class MaskedTask(SequenceTask[MaskedModel, MaskedBatch]):
         return [part + (indices - rows)[0] for part in super().share(rows, parts)]
 
     def size(self, indices: Indices) -> int:
-        """Masked tokens."""
+        """Count the masked tokens."""
         ids, _ = self.train.gather(indices % len(self.train))
         return int(((self._draw(indices, ids, 0) < self.rate) & (ids >= FIRST_WORD)).sum())
 
@@ -84,14 +83,14 @@ class MaskedTask(SequenceTask[MaskedModel, MaskedBatch]):
         """Mean loss of a masked token, its perplexity, and the share of them that were predicted."""
         words = max(sums["words"], 1.0)
         loss = sums["loss"] / words
-        return {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "accuracy": sums["right"] / words}
+        return {"loss": loss, "perplexity": perplexity(loss), "accuracy": sums["right"] / words}
 
     def _draw(self, indices: Indices, ids: Tensor, number: int) -> Tensor:
         """(B, T): the first, second or third random number of every token, which `mask_tokens` uses."""
         epochs, rows = np.divmod(indices, len(self.train))
         starts = epochs * len(self.train.flat) + self.train.offsets[rows]
-        places = starts[:, None] + np.arange(ids.shape[1])
-        return torch.from_numpy(uniform(3 * places + number, self.settings.seed))
+        positions = starts[:, None] + np.arange(ids.shape[1])
+        return torch.from_numpy(uniform(3 * positions + number, self.settings.seed))
 
 
 class MaskedRows:

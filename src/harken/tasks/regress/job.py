@@ -1,13 +1,21 @@
-"""From a recipe for regression to a run, and from a folder to a `Regressor`; how good it is on examples."""
+"""Regression: from a recipe to a run (squared or absolute error in units of the training values' deviation), from a
+folder to a `Regressor`, and how good it is on examples.
+
+model = harken.load("runs/prices")
+model.predict(["three rooms and a garden"])   # [312000.0]
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from harken.data.text.examples import Labelled, LabelledSplits
 from harken.errors import UserError
@@ -19,13 +27,125 @@ from harken.tasks.baselines import COUNT, Baseline
 from harken.tasks.context import Context
 from harken.tasks.interface import Options
 from harken.tasks.labelled.job import LabelledJob
-from harken.tasks.labelled.reading import Rows
+from harken.tasks.labelled.predictor import LabelledPredictor, open_reader
+from harken.tasks.labelled.reading import LabelledBatch, LabelledTask, Rows, build_reader
 from harken.tasks.predictor import Progress
 from harken.tasks.regress.interface import INTERFACE
 from harken.tasks.regress.recipe import RegressRecipe
-from harken.tasks.regress.regressor import PredictedNumber, Regressor, build_regressor
-from harken.tasks.regress.task import RegressionTask
+from harken.tasks.results import Result
 from harken.tasks.scores import Metric, Scores
+from harken.tasks.sequence_task import Sums
+
+
+@dataclass(frozen=True)
+class NumberBatch:
+    """Examples and their numbers as `harken.inspection.measures.running` runs a network on them."""
+
+    values: Any  # (B, T) ids, with the layers of a context or without, or (B, T, C) frames
+    lengths: Tensor  # (B,)
+    targets: Tensor  # (B,)
+    direct: bool  # whether the answer depends on every step directly
+
+    def losses(self, network: RegressorModel) -> tuple[Tensor, Tensor]:
+        """Squared errors (B, 1) in units of the deviation, and the place of each row's only one (B,): 0."""
+        targets = (self.targets - network.mean[0]) / network.deviation[0]
+        squares = (network.standard(self.values, self.lengths)[:, :1] - targets[:, None]).square()
+        return squares, torch.zeros_like(self.lengths)
+
+
+@dataclass(frozen=True)
+class PredictedNumber(Result):
+    """The number of one example."""
+
+    value: float
+
+    def to_json(self, options: Any) -> dict[str, Any]:
+        return {"value": self.value}
+
+    def __str__(self) -> str:
+        return f"{self.value:.6g}"
+
+
+class Regressor(LabelledPredictor[RegressRecipe, RegressorModel]):
+    """Model and recipe of one folder; load it with `harken.load`."""
+
+    @classmethod
+    def open(cls, folder: Path, recipe: RegressRecipe, device: str) -> Self:
+        inputs, tokenizer, context = open_reader(folder, recipe, device, "network.reader.inputs.mean")
+        return cls(recipe, build_regressor(recipe, inputs, context), tokenizer, folder, context)
+
+    @property
+    def network(self) -> ClassifierModel:
+        return self.model.network
+
+    def predict(self, examples: Sequence[Any], progress: Progress | None = None) -> np.ndarray:
+        """(N,), a number for every text or array (T, C).
+
+        Raises:
+            UserError: examples of another kind than the model was trained on.
+        """
+        values = self.map_rows(self.rows(examples), lambda *inputs: self.model(*inputs)[:, 0].double(), progress)
+        return np.array(values, dtype=np.float64)
+
+    def batch(self, examples: Sequence[Any]) -> NumberBatch:
+        pairs = [example if isinstance(example, tuple) else (example, None) for example in examples]
+        inputs = self.padded([example for example, _ in pairs])
+        mean = float(self.model.mean[0])
+        targets = torch.tensor([mean if number is None else float(number) for _, number in pairs], device=self.device)
+        return NumberBatch(*inputs, targets, direct=self.recipe.regressor.pooling != "last")
+
+    def answer_of(self, example: Any) -> str:
+        return f"{self.predict([example])[0]:.6g}"
+
+
+def build_regressor(recipe: RegressRecipe, inputs: int, context: Context | None = None) -> RegressorModel:
+    """A new network for `inputs` ids or channels, with weights drawn from torch's current random state.
+
+    Raises:
+        UserError: incompatible options.
+    """
+    head, reader = recipe.regressor, build_reader(recipe, inputs, context)
+    return RegressorModel(ClassifierModel(reader, 1, pooling=head.pooling, score=head.score, dropout=head.dropout))
+
+
+class RegressionTask(LabelledTask[RegressorModel]):
+    """See `harken.tasks.sequence_task`; the model's mean and deviation are set from the training values."""
+
+    def __init__(
+        self,
+        recipe: RegressRecipe,
+        model: RegressorModel,
+        train: tuple[Rows, np.ndarray],
+        valid: tuple[Rows, np.ndarray],
+    ) -> None:
+        model.fit_values(torch.from_numpy(train[1])[:, None])
+        self.absolute = recipe.regressor.loss == "absolute"
+
+        def standard(values: np.ndarray) -> np.ndarray:
+            scaled = (values - float(model.mean)) / float(model.deviation)
+            return scaled.astype(np.float32)[:, None]  # (N, 1)
+
+        super().__init__(model, recipe.train, (train[0], standard(train[1])), (valid[0], standard(valid[1])))
+        self.errors_of = self.compiled(self._errors)
+
+    def _errors(self, model: RegressorModel, values: Any, lengths: Tensor | None, targets: Tensor) -> Tensor:
+        """(B, 1)"""
+        return model.standard(values, lengths).float() - targets
+
+    def loss(self, model: RegressorModel, batch: LabelledBatch) -> tuple[Tensor, int]:
+        return self._sum(self.errors_of(model, *batch)), len(batch.targets)
+
+    def _sum(self, errors: Tensor) -> Tensor:
+        return errors.abs().sum() if self.absolute else errors.square().sum()
+
+    def evaluate(self, model: RegressorModel, batch: LabelledBatch) -> Sums:
+        errors = self._errors(model, *batch)
+        return {"loss": float(self._sum(errors)), "squares": float(errors.square().sum()), "count": len(errors)}
+
+    def metrics(self, sums: Sums) -> dict[str, float]:
+        """Mean loss, and the root of the mean square in units of the values."""
+        root = math.sqrt(sums["squares"] / sums["count"])
+        return {"loss": sums["loss"] / sums["count"], "rmse": root * float(self.model.deviation)}
 
 
 class RegressJob(LabelledJob):
@@ -74,7 +194,7 @@ class RegressJob(LabelledJob):
         return [PredictedNumber(float(value)) for value in model.predict(examples, progress)]
 
     def examples(self, model: Regressor, split: str) -> list[Any]:
-        labelled = self.read(model.recipe, split)
+        labelled = self.held_out(model, split)
         return list(zip(labelled.values, numbers(labelled.labels), strict=True))
 
 
@@ -88,14 +208,14 @@ def numbers(labels: Sequence[str | float]) -> np.ndarray:
         UserError: the first that is none.
     """
     values = np.zeros(len(labels))
-    for place, label in enumerate(labels):
+    for row, label in enumerate(labels):
         try:
-            values[place] = float(label)
+            values[row] = float(label)
         except (TypeError, ValueError):
-            values[place] = math.nan
-        if not math.isfinite(values[place]):
+            values[row] = math.nan
+        if not math.isfinite(values[row]):
             raise UserError(
-                f"label {place + 1} is {label!r}, which is no number; check data.label_column, or classify instead"
+                f"label {row + 1} is {label!r}, which is no number; check data.label_column, or classify instead"
             )
     return values
 

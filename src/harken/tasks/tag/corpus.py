@@ -45,8 +45,8 @@ def read_corpus(config: TagDataConfig) -> TagCorpus:
     if config.corpus:
         from harken.data.synthetic.phrasebook.splits import load_tagged_phrasebook
 
-        made = load_tagged_phrasebook(config.seed, config.size)
-        return TagCorpus("phrasebook", made.pop("train"), made.pop("valid"), dict(made))
+        corpus = load_tagged_phrasebook(config.seed, config.size)
+        return TagCorpus("phrasebook", corpus.pop("train"), corpus.pop("valid"), dict(corpus))
     paths = files_of(config, config.train)
     is_text = not any(is_frames(config, path) for path in paths)
     name, columns = _name(config, paths), (config.format, config.word_column, config.tag_column)
@@ -145,8 +145,8 @@ def read_other_files(
         chosen = form if form != "auto" else "frames" if path.suffix == ".npz" else format_of(path)
         own = config if chosen == trained else config.model_copy(update={"word_column": None, "tag_column": None})
         given = {"word_column": place(word_column), "tag_column": place(tag_column)}
-        said = {key: value for key, value in given.items() if value is not None}
-        examples += read_files(own.model_copy(update={"format": chosen, **said}), [path])
+        chosen_columns = {key: value for key, value in given.items() if value is not None}
+        examples += read_files(own.model_copy(update={"format": chosen, **chosen_columns}), [path])
     return examples
 
 

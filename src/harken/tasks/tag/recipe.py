@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from harken.data.io.keys import CorpusName, PreparedDir, Seed, Share
+from harken.data.io.keys import CorpusName, DataTable, PreparedDir, Seed, Share
 from harken.models.config import EncoderConfig
 from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig, in_one_table
 from harken.models.recurrent.config import RecurrentEncoderConfig
 from harken.paths import BaseDir, FilesInDir
-from harken.recipe import TRAIN, Recipe
+from harken.recipe import Recipe, Section
 from harken.tasks.folders import require_folder
-from harken.training.config import TrainConfig
 
 Column = Annotated[int, Field(ge=0)] | str
 
 
-class TagDataConfig(BaseModel):
+class TagDataConfig(DataTable):
     """Where the tagged sentences come from: a generated corpus, or files."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     corpus: Literal["phrasebook"] | None = Field(None, description='a generated corpus: "phrasebook"')
     size: int = Field(6000, ge=1, description="training sentences of the generated corpus")
@@ -62,10 +59,8 @@ class TagDataConfig(BaseModel):
         return self
 
 
-class WordsConfig(BaseModel):
+class WordsConfig(Section):
     """Input features: word embeddings plus character features."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     lowercase: bool = Field(True, description="lower-case words; characters keep their case")
     min_count: int = Field(2, ge=1, description="words with a lower training count are unknown")
@@ -86,10 +81,8 @@ class WordsConfig(BaseModel):
         return self
 
 
-class TagsConfig(BaseModel):
+class TagsConfig(Section):
     """The output layer."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     crf: bool = Field(False, description="linear-chain CRF over the tags of a sentence; otherwise a softmax per word")
     bio: bool = Field(False, description="with a CRF: forbid I-x that does not follow B-x or I-x")
@@ -112,7 +105,6 @@ class TagRecipe(Recipe):
         RecurrentEncoderConfig.model_validate({}), description="the encoder; architecture chooses it"
     )
     tags: TagsConfig = Field(TagsConfig.model_validate({}), description="the output layer")
-    train: TrainConfig = TRAIN
 
     @model_validator(mode="before")
     @classmethod

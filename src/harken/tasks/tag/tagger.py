@@ -6,6 +6,7 @@ model.tag("the black cat sleeps").tags    # ['DET', 'ADJ', 'NOUN', 'VERB']
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,19 +19,22 @@ from torch import Tensor
 from harken.data.series.framed import Framed
 from harken.data.text.tagged import Tagged, as_tagged
 from harken.errors import UserError
+from harken.inspection.pictures.tables import HeatMaps, ShadeTable
+from harken.metrics.interval import bootstrap, resampled
+from harken.metrics.labels import Counts, counts_by_kind, is_bio, sentence_counts
 from harken.models.heads.tagger import TaggingModel
 from harken.tasks.context import COPY, Context, open_context
 from harken.tasks.predictor import Predictor, Progress
 from harken.tasks.results import Printing, Result
-from harken.tasks.scores import Scores
+from harken.tasks.scores import Metric, Scores
 from harken.tasks.sequence_task import length_batches
 from harken.tasks.tag.corpus import Example
-from harken.tasks.tag.evaluation import evaluate
 from harken.tasks.tag.interface import TagOptions
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.tag.task import TagBatch, as_rows, build_tagging_model
 from harken.tasks.words import VOCABULARY, Vocabulary
 
+LARGEST = 24  # tags that are shown
 BATCH_WORDS = 4096  # tagged at once, padding counted
 Sentence = str | Sequence[str] | np.ndarray
 
@@ -109,8 +113,8 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
             labels, weights = self.model.tag(values.to(self.device), lengths.to(self.device))
             labels, weights = labels.cpu(), weights.float().cpu()  # (B, T), (B, T, K)
             return [
-                self._tagging(filled[row], labels[place, :length], weights[place, :length])
-                for place, (row, length) in enumerate(zip(indices, lengths.tolist(), strict=True))
+                self._tagging(filled[row], labels[batch_row, :length], weights[batch_row, :length])
+                for batch_row, (row, length) in enumerate(zip(indices, lengths.tolist(), strict=True))
             ]
 
         tagged = iter(self.map(length_batches(rows.lengths, BATCH_WORDS), tag, progress))
@@ -132,7 +136,7 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
             raise UserError("sentences to evaluate need their tags: pass both, or sentences with tags")
         inputs = [example.words if isinstance(example, Tagged) else example.frames for example in examples]
         tagged = self.tag_all(inputs, progress)
-        return evaluate(self.tags, [example.tags for example in examples], [one.tags for one in tagged])
+        return evaluate(self.tags, [example.tags for example in examples], [tagging.tags for tagging in tagged])
 
     def batch(self, sentences: Sequence[Sentence | Example]) -> TagBatch:
         """Sentences as the network reads them, for `harken.inspection`; without tags those it gives them itself.
@@ -155,7 +159,7 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
         return TagBatch(values, lengths, labels, int(counts.sum()))
 
     def reading(self, sentence: str) -> tuple[TagBatch, dict[str, list[str]], str]:
-        """For `harken inspect --gates`: the batch, what stands at the steps of the encoder, and a title."""
+        """Read a sentence for `harken inspect --gates`: a batch, the words at the steps of the encoder, and a title."""
         tagged = self.tag(sentence)
         return self.batch([sentence]), {"reader.encoder": tagged.words}, str(tagged)
 
@@ -179,3 +183,50 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
         if isinstance(example, Framed):
             return [str(number) for number in range(len(example.frames))]
         return list(example.words)
+
+
+def evaluate(tags: Sequence[str], gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> Scores:
+    """Scores of sentences; their intervals draw sentences whole, since the words of one depend on each other."""
+    right = [sum(a == b for a, b in zip(row, output, strict=True)) for row, output in zip(gold, predicted, strict=True)]
+    lengths = [len(row) for row in gold]
+    accuracy = Metric.of("accuracy", bootstrap(right, lengths), f"of {sum(lengths):,} words", digits=4)
+    pictures = {"confusion": confusion_picture(gold, predicted)}
+    outputs = [list(row) for row in predicted], [list(row) for row in gold]
+    if not is_bio(tags):
+        return Scores(len(gold), "sentences", [accuracy], dict(pictures), outputs=outputs)
+    rows = np.array(
+        [sentence_counts(row, output) for row, output in zip(gold, predicted, strict=True)]
+    )  # (sentences, 3)
+
+    def metric(name: str, note: str) -> Metric:
+        interval = resampled(len(rows), lambda chosen: getattr(_sum(rows[chosen]), name))
+        return Metric.of(name, interval, note, digits=4)
+
+    kinds = counts_by_kind(gold, predicted)
+    by_kind = [
+        Metric(f"f1 {kind}", counts.f1, note=f"precision {counts.precision:.3f}, recall {counts.recall:.3f}", digits=4)
+        for kind, counts in kinds.items()
+    ]
+    whole = f"of {int(rows[:, 2].sum()):,} entities, kind and both ends right"
+    metrics = [metric("f1", whole), metric("precision", ""), metric("recall", ""), accuracy, *by_kind]
+    entities = {kind: counts._asdict() for kind, counts in kinds.items()}
+    return Scores(len(gold), "sentences", metrics, dict(pictures), {"entities": entities}, outputs=outputs)
+
+
+def _sum(rows: np.ndarray) -> Counts:
+    return Counts(*(int(number) for number in rows.sum(0)))
+
+
+def confusion_picture(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> HeatMaps:
+    """True tags down, what was said across, the most frequent ones; shades are shares of a row."""
+    pairs = Counter(
+        (a, b) for row, output in zip(gold, predicted, strict=True) for a, b in zip(row, output, strict=True)
+    )
+    totals: Counter[str] = Counter()
+    for (true, _), count in pairs.items():
+        totals[true] += count
+    tags = [tag for tag, _ in sorted(totals.items(), key=lambda item: (-item[1], item[0]))[:LARGEST]]
+    shares = [[pairs[true, predicted_tag] / totals[true] for predicted_tag in tags] for true in tags]
+    return HeatMaps(
+        [ShadeTable(tags, tags, shares, "Confusion: true tags down, said across", across="said tag", down="true tag")]
+    )

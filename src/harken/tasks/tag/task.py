@@ -24,7 +24,7 @@ from harken.models.reader import FrameInput, Reader, words_alone
 from harken.tasks.context import Context, ContextRows
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key
 from harken.tasks.pretrained_encoder import starting_words
-from harken.tasks.sequence_task import SequenceTask, Sums
+from harken.tasks.sequence_task import SequenceTask, Sums, refuse_too_long
 from harken.tasks.tag.corpus import Example
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.words import Vocabulary, WordRows
@@ -116,14 +116,15 @@ def build_task(
     if vocabulary.channels and (recipe.embeddings.elmo or recipe.embeddings.words):
         raise UserError("embeddings are vectors of words, but the files hold frames; leave them out")
     sides = [_side(part, vocabulary, context) for part in (train, valid)]
-    refuse_too_long(recipe, np.concatenate([labels.lengths for _, labels in sides]))
+    lengths = np.concatenate([labels.lengths for _, labels in sides])
+    refuse_too_long(lengths, recipe.model.longest, "sentences have more words than", unit="")
     model = build_tagging_model(recipe, vocabulary, context)
     words = words_alone(model.reader.inputs)
     if isinstance(words, WordInput):
         ids = word_rows(sides[0][0]).words.flat
         pretrained.fill(words.words.table.weight, vocabulary.names, texts_of(train), width_key(recipe.model), ids=ids)
     if context is not None:
-        pretrained.say(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
+        pretrained.add_note(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
     if recipe.model.start is not None:
         copy_weights(model.reader, recipe.model.start, rows_in(vocabulary.words, starting_words(recipe.model.start)))
     if isinstance(model.reader.inputs, FrameInput):
@@ -144,7 +145,7 @@ def learn_vocabulary(
     vectors = pretrained.vectors(recipe.model.embedding_width, texts_of(train), width_key(recipe.model))
     tags = {tag for example in valid for tag in example.tags}
     rows = rows_of(train)
-    if not rows.is_in_memory or all(isinstance(example, Tagged) for example in train):  # on disk there are words alone
+    if rows.find(lambda example: not isinstance(example, Tagged)) is None:
         settings, start = recipe.words, recipe.model.start
         more = list(starting_words(start)) if start is not None else vectors.words if vectors is not None else []
         return Vocabulary.learn(
@@ -208,9 +209,9 @@ def as_rows(examples: Sequence[Example], vocabulary: Vocabulary, context: Contex
 def _side(part: Sequence[Example], vocabulary: Vocabulary, context: Context | None) -> tuple[Rows, TokenRows]:
     """Encode a split as the rows that the model reads, and the ids of its tags."""
     if vocabulary.channels:
-        return as_rows(part, vocabulary), TokenRows.from_lists([vocabulary.tag_ids(one.tags) for one in part])
+        return as_rows(part, vocabulary), TokenRows.from_lists([vocabulary.tag_ids(example.tags) for example in part])
     rows, tags = WordRows.of_tagged(rows_of(part), vocabulary)
-    return (rows if context is None else context.rows(rows, [one.words for one in part])), tags  # type: ignore[union-attr]
+    return (rows if context is None else context.rows(rows, [example.words for example in part])), tags  # type: ignore[union-attr]
 
 
 def word_rows(rows: Rows) -> WordRows:
@@ -222,17 +223,3 @@ def word_rows(rows: Rows) -> WordRows:
 def texts_of(examples: Sequence[Example]) -> Iterable[str]:
     """The sentences, their words joined by spaces."""
     return (" ".join(example.words) for example in examples if isinstance(example, Tagged))
-
-
-def refuse_too_long(recipe: TagRecipe, lengths: np.ndarray) -> None:
-    """Say before training that sentences are longer than positions are learned.
-
-    Raises:
-        UserError: how many, how long, and what may be done.
-    """
-    limit = recipe.model.longest
-    if limit is not None and lengths.max(initial=0) > limit:
-        raise UserError(
-            f"{int((lengths > limit).sum()):,} sentences have more words than model.max_length {limit} "
-            f"(the longest has {int(lengths.max())}): raise model.max_length, or take positions that are not learned"
-        )

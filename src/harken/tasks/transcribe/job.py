@@ -22,14 +22,13 @@ from harken.models.heads.transcriber import TranscriberNetwork
 from harken.models.language.ngram import NGram
 from harken.models.sizing import LENGTHS, Size, measure
 from harken.tasks.artifacts import Artifact
-from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.job import FileReading, Job, Prepared, Summary
 from harken.tasks.predictor import Progress
 from harken.tasks.scores import Metric, Scores
-from harken.tasks.transcribe.frames import refuse_misfits, steps_of
 from harken.tasks.transcribe.interface import INTERFACE, TranscribeOptions
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 from harken.tasks.transcribe.splits import Splits, read_split_table, read_splits
-from harken.tasks.transcribe.task import TranscribeTask
+from harken.tasks.transcribe.task import TranscribeTask, refuse_misfits, steps_of
 from harken.tasks.transcribe.transcriber import LANGUAGE, SYMBOLS, Transcriber, build_network
 from harken.tasks.transcribe.transcription import Transcription
 
@@ -45,6 +44,7 @@ class TranscribeJob(Job):
     predictor = Transcriber
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (SYMBOLS, LANGUAGE)
     interface = INTERFACE
+    scored_files = "a table"
 
     def load_data(self, recipe: TranscribeRecipe) -> Splits:
         return read_splits(recipe)
@@ -63,8 +63,7 @@ class TranscribeJob(Job):
         return files
 
     def prepare_data(self, recipe: TranscribeRecipe, splits: Splits, folder: Path, resuming: bool) -> Prepared:
-        folder.mkdir(parents=True, exist_ok=True)
-        train, valid = splits.find("train"), splits.find("valid")
+        train, valid = splits.parts["train"], splits.parts["valid"]
         symbols = SYMBOLS.learn_or_load(folder, resuming, lambda: learn_symbols(recipe, train))
         LANGUAGE.learn_or_load(folder, resuming, lambda: learn_language(recipe, train, symbols))
         refuse_misfits(train, symbols, recipe, "train")
@@ -88,11 +87,18 @@ class TranscribeJob(Job):
         task = TranscribeTask(recipe, train, valid, symbols, model)
         return summary.prepared(task, size_of(model, recipe, steps_per_symbol(recipe, train, symbols)).flops, splits)
 
-    def evaluate(self, model: Transcriber, split: str | None, files: list[Path], progress: Progress) -> Scores:
+    def splits(self, data: Splits) -> dict[str, Utterances]:
+        return data.parts
+
+    def read_files(
+        self, model: Transcriber, files: Sequence[Path], reading: FileReading
+    ) -> tuple[Utterances, list[str]]:
         if len(files) > 1:
             raise UserError(f"{files[1]} is a table too many; give one, with columns audio and text")
-        heard = read_split_table(model.recipe, files[0]) if files else self.load_data(model.recipe).find(split)
-        return evaluate(model, heard, progress)
+        return read_split_table(model.recipe, files[0]), []
+
+    def score(self, model: Transcriber, examples: Utterances, progress: Progress) -> Scores:
+        return evaluate(model, examples, progress)
 
     def predict(
         self, model: Transcriber, examples: Sequence[Path], options: TranscribeOptions, progress: Progress
@@ -109,7 +115,7 @@ class TranscribeJob(Job):
         return model.transcribe(example).picture()
 
     def examples(self, model: Transcriber, split: str) -> list[Any]:
-        utterances = self.load_data(model.recipe).find(split)
+        utterances = self.held_out(model, split)
         return [
             (utterances.samples(0, index), utterances.text(0, index)) for index in range(min(len(utterances), HEARD))
         ]
@@ -163,15 +169,15 @@ def evaluate(
     errors = [edits(model.symbols.split(a), model.symbols.split(b)) for a, b in zip(references, texts, strict=True)]
     lengths = [row.length for row in errors]
     unit = "word" if model.symbols.kind == "word" else _unit(references)
-    metrics = [Metric.of(f"{unit} error rate", bootstrap([one.total for one in errors], lengths), "0 is perfect", 4)]
+    metrics = [Metric.of(f"{unit} error rate", bootstrap([edit.total for edit in errors], lengths), "0 is perfect", 4)]
     for name in ("substitutions", "deletions", "insertions"):
-        interval = bootstrap([getattr(one, name) for one in errors], lengths)
+        interval = bootstrap([getattr(edit, name) for edit in errors], lengths)
         metrics.append(Metric.of(name, interval, f"per {unit}", 4))
     if model.symbols.kind == "character" and any(" " in text for text in references):
-        words = [edits(one.split(), other.split()) for one, other in zip(references, texts, strict=True)]
+        words = [edits(reference.split(), text.split()) for reference, text in zip(references, texts, strict=True)]
         rate = bootstrap([word.total for word in words], [word.length for word in words])
         metrics.insert(1, Metric.of("word error rate", rate, "0 is perfect", 4))
-    right = bootstrap([float(one == other) for one, other in zip(references, texts, strict=True)])
+    right = bootstrap([float(reference == text) for reference, text in zip(references, texts, strict=True)])
     metrics.append(Metric.of("texts without a mistake", right, "share", 4))
     worst = sorted(range(count), key=lambda row: (-errors[row].total, row))[:WORST]
     details = [

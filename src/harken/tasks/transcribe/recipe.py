@@ -14,9 +14,8 @@ from harken.models.config import EncoderConfig
 from harken.models.convolutional.config import FrontConfig
 from harken.models.recurrent.config import RecurrentEncoderConfig
 from harken.paths import PathStr
-from harken.recipe import TRAIN, Recipe
+from harken.recipe import Recipe
 from harken.search.config import CtcSearchConfig
-from harken.training.config import TrainConfig
 
 Range = tuple[float, float]
 
@@ -105,7 +104,6 @@ class TranscribeRecipe(Recipe):
     model: EncoderConfig = Field(
         RecurrentEncoderConfig.model_validate({}), description="the encoder; architecture chooses it"
     )
-    train: TrainConfig = TRAIN
     search: CtcSearchConfig = Field(CtcSearchConfig.model_validate({}), description="CTC decoding")
 
     def require_data(self, origin: str) -> None:
@@ -118,7 +116,7 @@ class TranscribeRecipe(Recipe):
 
     @property
     def step_seconds(self) -> float:
-        """From one step of the encoder to the next."""
+        """The seconds from one step of the encoder to the next."""
         return self.features.step_seconds * self.front.stride**self.front.layers
 
 

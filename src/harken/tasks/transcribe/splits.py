@@ -15,7 +15,6 @@ from harken.data.prepared.scan import RowKind
 from harken.data.splits import Size, content_key, digest, normalise
 from harken.data.synthetic.tone_speech import ToneSpeech
 from harken.errors import UserError
-from harken.tasks.splits import find_split
 from harken.tasks.transcribe.recipe import TranscribeDataConfig, TranscribeRecipe
 
 
@@ -33,10 +32,6 @@ class Splits:
             name: digest(zip(part.sounds, part.written, strict=True) if isinstance(part, Recordings) else part.texts())
             for name, part in self.parts.items()
         }
-
-    def find(self, split: str | None) -> Utterances:
-        """One of them, "test" where None; raises UserError where it is not there."""
-        return find_split(self.name, self.parts, split, remedy="a table")
 
 
 def read_splits(recipe: TranscribeRecipe) -> Splits:
@@ -65,9 +60,9 @@ def _tones(recipe: TranscribeRecipe) -> dict[str, Utterances]:
 def _digits(recipe: TranscribeRecipe) -> dict[str, Utterances]:
     data = recipe.data
     digits = read_digits(str(data.dir))
-    kept = {*data.valid_takes, *data.test_takes}
+    held_out = {*data.valid_takes, *data.test_takes}
     takes = {
-        "train": [take for take in sorted(set(digits.take.tolist())) if take not in kept],
+        "train": [take for take in sorted(set(digits.take.tolist())) if take not in held_out],
         "valid": data.valid_takes,
         "test": data.test_takes,
     }

@@ -27,9 +27,10 @@ from harken.models.language.ngram import NGram
 from harken.nn.ctc import frames_needed
 from harken.search.ctc import align_ctc, greedy_ctc, prefix_search
 from harken.tasks.artifacts import Artifact, ObjectArtifact, damaged
+from harken.tasks.inspected import InspectedBatch
 from harken.tasks.predictor import Predictor, Progress
-from harken.tasks.transcribe.frames import HeardBatch, steps_of
 from harken.tasks.transcribe.recipe import TranscribeRecipe
+from harken.tasks.transcribe.task import steps_of
 from harken.tasks.transcribe.transcription import Posteriors, SpokenSymbol, Transcription
 
 BLANK_NAME = "–"
@@ -66,30 +67,30 @@ SYMBOLS, LANGUAGE = ObjectArtifact(Symbols, FILE), LanguageArtifact()
 def build_network(recipe: TranscribeRecipe, symbols: int) -> TranscriberNetwork:
     """A new network for so many symbols, with weights drawn from torch's current random state."""
     encoder, front = build_encoder(recipe.model), recipe.front
-    made = ConvolutionFront(encoder.embedding, front.layers, front.kernel, front.stride) if front.layers else None
-    return TranscriberNetwork(recipe.features.channels, symbols, encoder, made)
+    convolutions = None
+    if front.layers:
+        convolutions = ConvolutionFront(encoder.embedding, front.layers, front.kernel, front.stride)
+    return TranscriberNetwork(recipe.features.channels, symbols, encoder, convolutions)
 
 
 class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
     """Model, symbols, n-gram and recipe of one folder; load it with `harken.load`."""
 
-    def __init__(
-        self,
-        recipe: TranscribeRecipe,
-        model: TranscriberNetwork,
-        symbols: Symbols,
-        language: NGram,
-        folder: Path | None = None,
-    ) -> None:
-        super().__init__(recipe, model, folder)
-        self.symbols, self.language = symbols, language
+    symbols: Symbols
+    language: NGram
+    parts = (("symbols", SYMBOLS), ("language", LANGUAGE))
+
+    @staticmethod
+    def build(recipe: TranscribeRecipe, symbols: Symbols, language: NGram) -> TranscriberNetwork:
+        """A network with new weights."""
+        return build_network(recipe, len(symbols))
 
     @classmethod
     def open(cls, folder: Path, recipe: TranscribeRecipe, device: str) -> Self:
-        symbols, language = SYMBOLS.load(folder), LANGUAGE.load(folder)
-        if language.size != len(symbols) + 1:
+        predictor = super().open(folder, recipe, device)
+        if predictor.language.size != len(predictor.symbols) + 1:
             raise UserError(f"{folder / LANGUAGE.file} does not fit {FILE} beside it; copy the folder again")
-        return cls(recipe, build_network(recipe, len(symbols)), symbols, language, folder)
+        return predictor
 
     def hear(self, sound: Sound, rate: int | None = None) -> tuple[str, np.ndarray]:
         """(name, samples (n,) at the model's rate) of a file, or of samples (n,) or (n, channels).
@@ -152,7 +153,7 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
             UserError: a recording that cannot be read, is too short, or holds what is no number.
         """
         several = isinstance(sound, list | tuple)
-        heard = [self.hear(one, rate) for one in (sound if isinstance(sound, list | tuple) else [sound])]
+        heard = [self.hear(recording, rate) for recording in (sound if isinstance(sound, list | tuple) else [sound])]
         features, step = self.recipe.features, self.recipe.step_seconds
         energies = log_mels([samples for _, samples in heard], features)
         frames, lengths = postprocess(*pad_rows(energies), features)
@@ -171,7 +172,7 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
             )
         return transcriptions if several else transcriptions[0]
 
-    def batch(self, sounds: Sequence[Sound | tuple[np.ndarray, str]]) -> HeardBatch:
+    def batch(self, sounds: Sequence[Sound | tuple[np.ndarray, str]]) -> InspectedBatch:
         """Recordings as the network hears them, for `harken.inspection`: alone, or samples with their text.
 
         Without a text, and where it does not fit, what the network itself hears is taken for it.
@@ -184,21 +185,22 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
         heard = [self.hear(sound[0] if isinstance(sound, tuple) else sound)[1] for sound in sounds]
         frames = frames_of(heard, self.recipe.features)
         paths = []
-        for one, values in zip(sounds, self.log_probs(frames), strict=True):
-            numbers = self.symbols.encode(one[1]) if isinstance(one, tuple) else greedy_ctc(values)
+        for sound, values in zip(sounds, self.log_probs(frames), strict=True):
+            numbers = self.symbols.encode(sound[1]) if isinstance(sound, tuple) else greedy_ctc(values)
             numbers = numbers if frames_needed(numbers) <= len(values) else greedy_ctc(values)
             path = np.zeros(len(values), dtype=np.int64)  # blank
             for number, span in zip(numbers, align_ctc(values, numbers), strict=True):
                 path[span.start : span.end] = number
             paths.append(path)
-        said = pad_sequence([torch.from_numpy(path) for path in paths], batch_first=True)
+        symbols = pad_sequence([torch.from_numpy(path) for path in paths], batch_first=True)
         last = torch.tensor([int(np.flatnonzero(path).max(initial=0)) or len(path) - 1 for path in paths])
-        return HeardBatch(*(tensor.to(self.device) for tensor in (*pad_rows(frames), said, last)))
+        *inputs, symbols, last = (tensor.to(self.device) for tensor in (*pad_rows(frames), symbols, last))
+        return InspectedBatch(inputs, symbols, last, lambda network, *values: network(*values)[0])
 
-    def reading(self, sound: str) -> tuple[HeardBatch, dict[str, list[str]], str]:
-        """For `harken inspect --gates`: a file as a batch, the seconds of its steps, and a title."""
+    def reading(self, sound: str) -> tuple[InspectedBatch, dict[str, list[str]], str]:
+        """Read a file for `harken inspect --gates`: a batch, the seconds of its steps, and a title."""
         batch = self.batch([sound])
-        steps = [f"{number * self.recipe.step_seconds:.2f}" for number in range(batch.said.shape[1])]
+        steps = [f"{number * self.recipe.step_seconds:.2f}" for number in range(batch.labels.shape[1])]
         return batch, {"encoder": steps}, f"{sound} → {self.transcribe(sound).text} (seconds)"
 
     def search(

@@ -43,7 +43,7 @@ class Posteriors:
 
 @dataclass(frozen=True)
 class Transcription(Result):
-    """One recording."""
+    """The transcription of one recording."""
 
     name: str
     text: str
@@ -81,7 +81,7 @@ class Transcription(Result):
         return values
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Convert the transcription to values that JSON can hold."""
         symbols = [
             {
                 "symbol": symbol.name,

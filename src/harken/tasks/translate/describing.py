@@ -52,7 +52,7 @@ def describe(
         return results
     source, lengths, distances = sources.batch([number for number, _ in rows], translator.device)
     target, _ = pad([[BOS, *hypothesis.tokens] for _, hypothesis in rows], eos=False)
-    with recording_self_attention(translator.model, layers) as seen:
+    with recording_self_attention(translator.model, layers) as recorded:
         weights = translator.model.attention(source, lengths, target.to(translator.device), distances)
     if weights is None:  # else (B, L, N, T, S)
         return results
@@ -71,8 +71,8 @@ def describe(
         )
         if layers:
             result.layers = weights[row, :, :, : len(pieces) + 1, : len(words) + 1].float().cpu().numpy()
-            result.encoder_layers = _stacked(seen, "encoder", row, len(words) + 1)
-            result.decoder_layers = _stacked(seen, "decoder", row, len(pieces) + 1)
+            result.encoder_layers = _stacked(recorded, "encoder", row, len(words) + 1)
+            result.decoder_layers = _stacked(recorded, "decoder", row, len(pieces) + 1)
             result.source_pieces, result.target_pieces = (
                 translator.source.pieces(words),
                 translator.target.pieces(pieces),
@@ -81,40 +81,41 @@ def describe(
 
 
 @contextmanager
-def recording_self_attention(model: nn.Module, wanted: bool = True) -> Iterator[dict[str, Tensor]]:
+def recording_self_attention(model: nn.Module, enabled: bool = True) -> Iterator[dict[str, Tensor]]:
     """Inside, every `SelfAttention` that runs leaves its weights (B, N, T, T) under its name."""
-    seen: dict[str, Tensor] = {}
+    recorded: dict[str, Tensor] = {}
 
     def record(name: str) -> Callable[..., None]:
         def hook(module: SelfAttention, inputs: tuple[Any, ...], options: dict[str, Any], output: Any) -> None:
             given = {**dict(zip(("values", "mask", "causal", "distances"), inputs, strict=False)), **options}
-            seen[name] = module.with_weights(**{"mask": None, "causal": False, **given})[1]
+            recorded[name] = module.with_weights(**{"mask": None, "causal": False, **given})[1]
 
         return hook
 
-    modules = [(name, one) for name, one in model.named_modules() if wanted and isinstance(one, SelfAttention)]
+    named = model.named_modules() if enabled else ()
+    modules = [(name, module) for name, module in named if isinstance(module, SelfAttention)]
     hooks = [module.register_forward_hook(record(name), with_kwargs=True) for name, module in modules]
     try:
-        yield seen
+        yield recorded
     finally:
         for hook in hooks:
             hook.remove()
 
 
-def _stacked(seen: Mapping[str, Tensor], side: str, row: int, size: int) -> np.ndarray | None:
+def _stacked(recorded: Mapping[str, Tensor], side: str, row: int, size: int) -> np.ndarray | None:
     """(L, N, size, size) of the layers of one side; None where it has no self-attention."""
-    layers = [weights[row, :, :size, :size] for name, weights in seen.items() if name.startswith(side)]
+    layers = [weights[row, :, :size, :size] for name, weights in recorded.items() if name.startswith(side)]
     return torch.stack(layers).float().cpu().numpy() if layers else None
 
 
 @torch.no_grad()
-def forced(translator: Translator, sources: Sources, wanted: list[list[int]]) -> list[Hypothesis]:
+def forced(translator: Translator, sources: Sources, targets: list[list[int]]) -> list[Hypothesis]:
     """Given outputs with the score the model has for them."""
-    source, lengths, distances = sources.batch(range(len(wanted)), translator.device)
-    target, _ = pad([[BOS, *row] for row in wanted], eos=False)
-    output, _ = (tensor.to(translator.device) for tensor in pad(wanted, eos=True))
+    source, lengths, distances = sources.batch(range(len(targets)), translator.device)
+    target, _ = pad([[BOS, *row] for row in targets], eos=False)
+    output, _ = (tensor.to(translator.device) for tensor in pad(targets, eos=True))
     hidden = translator.model(source, lengths, target.to(translator.device), distances)
     log_probabilities = torch.log_softmax(translator.model.logits(hidden).float(), -1)  # (B, T, V)
     chosen = log_probabilities.gather(-1, output[:, :, None])[:, :, 0]  # (B, T)
     scores = (chosen * (output != PAD)).sum(1).tolist()
-    return [Hypothesis(row, score, score / (len(row) + 1), True) for row, score in zip(wanted, scores, strict=True)]
+    return [Hypothesis(row, score, score / (len(row) + 1), True) for row, score in zip(targets, scores, strict=True)]

@@ -32,7 +32,7 @@ class Evaluation:
     references: list[str] = field(default_factory=list, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Convert the scores to values that JSON can hold."""
         return {
             "sentences": len(self.hypotheses),
             "bleu": self.bleu.value,
@@ -82,8 +82,8 @@ def agreement_metrics(
 ) -> list[Metric]:
     """How a search with a shortlist agrees with one of the whole vocabulary: equal translations, BLEU, tokens."""
     lines = [write_heads(pair.source, pair.heads) for pair in pairs]
-    full = [one.text for one in translator.translate(lines, attention=False, shortlist=0, **search)]
-    equal = sum(one == other for one, other in zip(full, result.hypotheses, strict=True))
+    full = [translation.text for translation in translator.translate(lines, attention=False, shortlist=0, **search)]
+    equal = sum(translation == hypothesis for translation, hypothesis in zip(full, result.hypotheses, strict=True))
     bleu = corpus_bleu(full, result.references).value
     joint = translator.source is translator.target
     sizes = [int(translator.shortlist.allowed([ids], shortlist, joint).sum()) for ids in translator.read(lines).ids]

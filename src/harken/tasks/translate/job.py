@@ -23,11 +23,10 @@ from harken.models.build import build_model
 from harken.models.encoder_decoder import TranslationModel
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
-from harken.tasks.job import Job, Prepared, Summary, format_skipped
+from harken.tasks.job import FileReading, Job, Prepared, Summary, format_skipped
 from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
-from harken.tasks.scores import Metric, Scores
-from harken.tasks.splits import find_split
+from harken.tasks.scores import Scores
 from harken.tasks.translate.evaluation import agreement_metrics, scores_of
 from harken.tasks.translate.interface import INTERFACE
 from harken.tasks.translate.operations import TranslationOperations
@@ -60,7 +59,7 @@ class TranslateJob(TranslationOperations, Job):
         return corpus_of_table(recipe.data, table)
 
     def input_files(self, recipe: TranslateRecipe) -> list[InputFile]:
-        """Of a folder the files of the two languages, each by its name."""
+        """Every file that is read; of a folder those of the two languages, each by its name."""
         files = [source for source in super().input_files(recipe) if source.key != "data.dir"]
         if recipe.data.dir:
             splits = splits_in_folder(recipe.data.dir, recipe.data.pair).values()
@@ -69,7 +68,6 @@ class TranslateJob(TranslationOperations, Job):
         return files
 
     def prepare_data(self, recipe: TranslateRecipe, corpus: Corpus, folder: Path, resuming: bool) -> Prepared:
-        folder.mkdir(parents=True, exist_ok=True)
         pairs, seed = rows_of(corpus.train), recipe.train.seed
         texts = pairs.column(0), pairs.column(1)
         settings = [recipe.tokenizer.model_dump(), seed]
@@ -95,18 +93,19 @@ class TranslateJob(TranslationOperations, Job):
 
         return replace(prepared(recipe), sizes=sizes_of(recipe), resize=resize)
 
-    def evaluate(
+    def read_files(
+        self, model: Translator, files: Sequence[Path], reading: FileReading
+    ) -> tuple[Sequence[Pair], list[str]]:
+        return evaluated_pairs(model.recipe.data, files, *reading[:3])
+
+    def score(
         self,
         model: Translator,
-        split: str | None,
-        files: list[Path],
+        examples: Sequence[Pair],
         progress: Progress,
         beam: int | None = None,
         compare: Translator | Sequence[str] | None = None,
         test: Literal["bootstrap", "randomisation"] = "bootstrap",
-        format: str = "auto",
-        text_column: str | None = None,
-        label_column: str | None = None,
         precision: str | None = None,
         shortlist: int | None = None,
     ) -> Scores:
@@ -114,34 +113,21 @@ class TranslateJob(TranslationOperations, Job):
 
         Args:
             compare: another translator, or its translations.
-            format, text_column, label_column: how a file with both sides is read, where not as the training data.
             precision, shortlist: as the keys of the recipe's [search] table; with a shortlist above 0 the translations
                 are also compared with those of the whole vocabulary.
         """
-        notes: list[str] = []
-        pairs: Sequence[Pair]
-        if files:
-            pairs, notes = evaluated_pairs(model.recipe.data, files, format, text_column, label_column)
-        else:
-            pairs = self.examples(model, split)
-        result = model.evaluate(pairs, beam=beam, progress=progress, precision=precision, shortlist=shortlist)
-        agreement: list[Metric] = []
-        if shortlist:
-            agreement = agreement_metrics(model, pairs, result, shortlist, beam=beam, precision=precision)
-        if compare is None:
-            scores = scores_of(result)
-            scores.metrics += agreement
-            scores.notes += notes
-            return scores
-        if not isinstance(compare, list | tuple):
-            translations = compare.translate([pair.source for pair in pairs], beam=beam, attention=False)  # type: ignore[union-attr]
-            compare = [translation.text for translation in translations]
-        if len(compare) != len(pairs):
-            raise UserError(f"--compare has {len(compare):,} lines, but {len(pairs):,} sentences are scored")
-        comparison = compare_systems(result.hypotheses, compare, [pair.target for pair in pairs], test)
+        result = model.evaluate(examples, beam=beam, progress=progress, precision=precision, shortlist=shortlist)
+        comparison = None
+        if compare is not None:
+            if not isinstance(compare, list | tuple):
+                translations = compare.translate([pair.source for pair in examples], beam=beam, attention=False)  # type: ignore[union-attr]
+                compare = [translation.text for translation in translations]
+            if len(compare) != len(examples):
+                raise UserError(f"--compare has {len(compare):,} lines, but {len(examples):,} sentences are scored")
+            comparison = compare_systems(result.hypotheses, compare, result.references, test)
         scores = scores_of(result, comparison)
-        scores.metrics += agreement
-        scores.notes += notes
+        if shortlist:
+            scores.metrics += agreement_metrics(model, examples, result, shortlist, beam=beam, precision=precision)
         return scores
 
     def read_inputs(self, model: Translator, path: Path | None, form: str, column: str | None) -> Inputs:
@@ -163,11 +149,7 @@ class TranslateJob(TranslationOperations, Job):
         return TranslationFigure(best, layers)
 
     def examples(self, model: Translator, split: str | None, files: Sequence[Path] = ()) -> Sequence[Pair]:
-        if files:
-            return evaluated_pairs(model.recipe.data, files)[0]
-        corpus = self.load_data(model.recipe)
-        known = {"valid": corpus.valid, **corpus.tests}
-        return find_split(corpus.name, known, split, remedy="files")
+        return evaluated_pairs(model.recipe.data, files)[0] if files else self.held_out(model, split)
 
     def validation(self, best: dict[str, Any]) -> str:
         signature = corpus_bleu(["one"], ["one"]).signature.replace("|", r"\|")  # a bar would end the table's cell
@@ -239,5 +221,5 @@ def summarise(
         tests={name: len(pairs) for name, pairs in corpus.tests.items()},
         skipped_unit="lines",
         facts=facts,
-        notes=pretrained.said,
+        notes=pretrained.notes,
     )

@@ -155,7 +155,7 @@ def _masked_nbest(
     with without_heads(model.model, [Head(*option) for option in options["masked_heads"]]):
         hypotheses = search(request, sources, filled, count)
         for number, best in zip(filled, hypotheses, strict=True):
-            nbest[number] = describe(model, sources, [(number, one) for one in best], shown, False)
+            nbest[number] = describe(model, sources, [(number, hypothesis) for hypothesis in best], shown, False)
     return nbest
 
 
@@ -176,12 +176,13 @@ def _phrases(item: Item) -> list[str]:
     return [forms[0] for forms in matches(item["text"], terms)] + list(item.get("require") or ())
 
 
-def _written(model: Translator, one: Translation, options: dict[str, Any]) -> dict[str, Any]:
-    content: dict[str, Any] = {"text": one.text, "score": round(one.score, 6)}
+def _written(model: Translator, translation: Translation, options: dict[str, Any]) -> dict[str, Any]:
+    content: dict[str, Any] = {"text": translation.text, "score": round(translation.score, 6)}
     if options.get("tokens"):
-        words = model.target.word_of(one.token_ids, model.target.decode(one.token_ids)) if one.token_ids else []
-        pieces = model.target.pieces(one.token_ids)
-        scores = [round(value, 5) for value in one.token_scores]
+        ids = translation.token_ids
+        words = model.target.word_of(ids, model.target.decode(ids)) if ids else []
+        pieces = model.target.pieces(ids)
+        scores = [round(value, 5) for value in translation.token_scores]
         content["tokens"] = [
             {"piece": piece, "log_probability": score, "word": word}
             for piece, score, word in zip(pieces, scores, words, strict=False)
@@ -189,10 +190,10 @@ def _written(model: Translator, one: Translation, options: dict[str, Any]) -> di
         content["end_log_probability"] = scores[len(pieces)] if len(scores) > len(pieces) else None
         content["finished"] = len(scores) > len(pieces)
     if options.get("attention") or options.get("alignment"):
-        content |= {"source_words": one.source_words, "target_words": one.target_words, "unknown": one.unknown}
-        content["alignment"] = [[int(source), int(target)] for source, target in one.alignment()]
+        content |= {name: getattr(translation, name) for name in ("source_words", "target_words", "unknown")}
+        content["alignment"] = [[int(source), int(target)] for source, target in translation.alignment()]
     if options.get("attention"):
-        content["attention"] = None if one.attention is None else one.attention.round(DIGITS).tolist()
+        content["attention"] = None if translation.attention is None else translation.attention.round(DIGITS).tolist()
     return content
 
 

@@ -10,9 +10,8 @@ from harken.data.text.config import DataConfig, TokenizerConfig
 from harken.errors import UserError
 from harken.models.config import ModelConfig, TransformerConfig
 from harken.models.config_embeddings import SECTION, SidedEmbeddings, SidedEmbeddingsConfig
-from harken.recipe import TRAIN, Recipe
+from harken.recipe import Recipe
 from harken.search.config import TranslationSearchConfig
-from harken.training.config import TrainConfig
 
 
 class TranslateRecipe(Recipe):
@@ -23,7 +22,6 @@ class TranslateRecipe(Recipe):
     tokenizer: TokenizerConfig = Field(TokenizerConfig.model_validate({}), description="how text is tokenized")
     embeddings: SidedEmbeddings = Field(SidedEmbeddingsConfig.model_validate({}), description=SECTION)
     model: ModelConfig = Field(TransformerConfig.model_validate({}), description="the network; architecture chooses it")
-    train: TrainConfig = TRAIN
     search: TranslationSearchConfig = Field(TranslationSearchConfig.model_validate({}), description="beam search")
 
     @model_validator(mode="after")

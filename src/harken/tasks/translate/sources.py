@@ -19,7 +19,6 @@ from harken.data.rows import Columns, id_type, rows_of
 from harken.data.text.dependency_heads import Trees, read_heads
 from harken.data.text.pairs import Pair
 from harken.data.tokenizers.base import Tokenizer
-from harken.errors import UserError
 from harken.models.config import longest_of
 from harken.nn.positions.dependency import piece_distances
 from harken.tasks.translate.known_form import KnownForm, known_forms
@@ -59,7 +58,7 @@ class Sources:
         """
         if not headed:
             return cls(list(lines), known_forms(lines, tokenizer))
-        names = [f"sentence {place}" for place in range(1, len(lines) + 1)]
+        names = [f"sentence {number}" for number in range(1, len(lines) + 1)]
         names = names if numbers is None else [f"line {number + 1}" for number in numbers]
         read = [read_heads(line, name) for line, name in zip(lines, names, strict=True)]
         texts, heads = [text for text, _ in read], [tree for _, tree in read]
@@ -81,7 +80,7 @@ class Sources:
 
 
 def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) -> ParallelIds:
-    """Both sides as ids, each row ended by EOS."""
+    """Encode both sides as ids, each row ended by EOS."""
 
     def encode(columns: Columns) -> list[TokenRows]:
         return [TokenRows.encode(source, columns[0]), TokenRows.encode(target, columns[1])]
@@ -111,22 +110,6 @@ def distances_of(trees: Trees, numbers: Sequence[int] | np.ndarray) -> Tensor:
     """Distances (B, S, S) between the pieces of the chosen sentences."""
     heads, words = trees.gather(numbers)
     return piece_distances(torch.from_numpy(heads), torch.from_numpy(words))
-
-
-def refuse_too_long(recipe: TranslateRecipe, *parts: ParallelIds) -> None:
-    """Say before training, not in the midst of it, that sentences are longer than positions are learned.
-
-    Raises:
-        UserError: how many, how long, and what may be done.
-    """
-    limit = longest_of(recipe.model)
-    lengths = np.concatenate([side.lengths for part in parts for side in (part.source, part.target)])
-    if limit is not None and len(lengths) and lengths.max() > limit:
-        raise UserError(
-            f"{int((lengths > limit).sum()):,} sentences have more pieces than model.max_length {limit} (the longest "
-            f"has {int(lengths.max())}, its end counted): raise model.max_length, shorten the data, as by "
-            "data.max_words, or take positions that are not learned"
-        )
 
 
 def max_lengths(recipe: TranslateRecipe, source_lengths: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from harken.data.packing import PackedPairs, Window, fits, pack, packed_batches,
 from harken.data.text.pairs import Corpus
 from harken.data.tokenizers.base import Tokenizer
 from harken.metrics import corpus_bleu, exact_match
+from harken.models.config import longest_of
 from harken.models.encoder_decoder import TranslationModel
 from harken.models.recurrent import captured
 from harken.models.transformer import packed
@@ -22,9 +22,9 @@ from harken.search import Hypothesis, greedy_search
 from harken.search.config import SearchOptions
 from harken.search.dispatch import DecodingCall, decode
 from harken.search.graphs import release_searches
-from harken.tasks.sequence_task import SequenceTask, Sums
+from harken.tasks.sequence_task import SequenceTask, Sums, perplexity, refuse_too_long
 from harken.tasks.translate.recipe import TranslateRecipe
-from harken.tasks.translate.sources import distances_of, encode_pairs, max_lengths, refuse_too_long, trees_of_pairs
+from harken.tasks.translate.sources import distances_of, encode_pairs, max_lengths, trees_of_pairs
 from harken.training.task import Indices, Work
 
 PACKED_SHAPES, ROUNDED_SHAPES = 4, 128  # of batches that get a CUDA graph each
@@ -63,7 +63,10 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         self.monitor = recipe.search.goal
         self.train_trees = trees_of_pairs(corpus.train, self.train, source, recipe)
         self.valid_trees = trees_of_pairs(corpus.valid, self.valid, source, recipe)
-        refuse_too_long(recipe, self.train, self.valid)
+        sides = (side.lengths for part in (self.train, self.valid) for side in (part.source, part.target))
+        excess, remedy = "sentences have more pieces than", "shorten the data, as by data.max_words, "
+        lengths = np.concatenate(list(sides))
+        refuse_too_long(lengths, longest_of(recipe.model), excess, ", its end counted", remedy)
         self.references = [pair.target for pair in corpus.valid]
         self.loss_of = self.compiled(_loss)
         self.windows: dict[int, Window] = {}  # batch_tokens -> window
@@ -201,7 +204,7 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         outputs, references = [translations[i] for i in indices], [self.references[i] for i in indices]
         return {
             "loss": loss,
-            "perplexity": math.exp(min(loss, 50.0)),
+            "perplexity": perplexity(loss),
             "bleu": corpus_bleu(outputs, references).value,
             "exact_match": exact_match(outputs, references).value,
         }

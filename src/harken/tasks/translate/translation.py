@@ -43,7 +43,7 @@ class Translation:
     def unknown_words(self) -> list[str]:
         """The source words that the model has never seen; what it makes of them is a guess."""
         words = self.source_words
-        return [words[place] for place in self.unknown]
+        return [words[index] for index in self.unknown]
 
     @property
     def is_aligned(self) -> bool:

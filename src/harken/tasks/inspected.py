@@ -1,0 +1,42 @@
+"""Batches of predictors as `harken.inspection.measures.running` runs a network on them.
+
+>>> network = torch.nn.Linear(3, 5)
+>>> logits, labels, last = label_batch((torch.zeros(2, 3),), torch.tensor([4, 0])).predictions(network)
+>>> logits.shape, labels.shape, last.tolist()
+(torch.Size([2, 1, 5]), torch.Size([2, 1]), [0, 0])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class InspectedBatch:
+    """Sequences with the labels that their steps should get."""
+
+    inputs: Sequence[Any]  # what `logits` is called with after the network
+    labels: Tensor  # (B, T), or (B, T, V) where they are shares
+    last: Tensor  # (B,) the last step of each row that has a label
+    logits: Callable[..., Tensor]  # of a network and the inputs: (B, T, V)
+    direct: bool = False  # whether the answer depends on every step directly, and not through the last one alone
+
+    def predictions(self, network: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits (B, T, V), the labels, and the last steps."""
+        return self.logits(network, *self.inputs), self.labels, self.last
+
+
+def label_batch(inputs: Sequence[Any], labels: Tensor, direct: bool = False) -> InspectedBatch:
+    """Sequences with one label (B,) each, or with shares of labels (B, V); a network gives logits (B, V), or first."""
+
+    def logits(network: Any, *values: Any) -> Tensor:
+        output = network(*values)
+        scores: Tensor = output if isinstance(output, Tensor) else output[0]
+        return scores[:, None]
+
+    return InspectedBatch(inputs, labels[:, None], labels.new_zeros(len(labels), dtype=torch.long), logits, direct)
