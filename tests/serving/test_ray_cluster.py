@@ -125,10 +125,10 @@ def test_no_request_is_lost_where_a_node_dies(two_nodes: Any, tiny_model: Callab
         serve.run(application(ApplicationSettings(models=[str(folder)], settings=settings)), name=NAME)
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=310) as client:
             for _ in range(600):
-                if client.get("/health").status_code == 200:
+                if client.get("/ready").status_code == 200:
                     break
                 time.sleep(0.5)
-            assert client.get("/health").json() == {"status": "ok"}
+            assert client.get("/ready").json() == client.get("/health").json() == {"status": "ok"}
             assert "translate" in client.get("/v1/models").json()["models"][0]["operations"]
             bad = client.post("/translate", json={"q": "a", "source": "en", "target": "xx"})
             assert bad.status_code == 400 and bad.json() == {"error": "xx is not supported"}
