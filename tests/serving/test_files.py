@@ -354,3 +354,24 @@ def test_a_format_that_would_be_copied_too_often_is_refused() -> None:
     links[range(200), [index // 2 + 100 * (index % 2) for index in range(200)]] = 1
     with pytest.raises(ApiError, match="file would have more than"):
         write_file(given, ".docx", [Translation([(segment.text, links)])])
+
+
+def test_a_worker_process_reads_and_writes_documents(tiny_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server could not: here its reader fails, which the worker process does not know."""
+    from fastapi.testclient import TestClient
+
+    from harken.serving.app import create_app
+    from harken.serving.settings import ServerSettings
+
+    monkeypatch.setattr("harken.serving.text.files.read_file", None)
+    app = create_app([tiny_model("phrasebook-transformer")], ServerSettings(workers=1, reload_seconds=0))
+    given = word_file("<w:p><w:r><w:t>the black cat</w:t><w:tab/><w:t>12</w:t></w:r></w:p>")
+    with TestClient(app) as client:
+        files, data = {"file": ("a.docx", given)}, {"source": "en", "target": "fr"}
+        answer = client.post("/translate_file", files=files, data=data)
+        assert answer.status_code == 200, answer.text
+        result = document_of(client.get(answer.json()["translatedFileUrl"]).content)
+        assert result.partition("<w:t>")[0] == document_of(given).partition("<w:t>")[0]
+        assert result.endswith("<w:tab/><w:t>12</w:t></w:r></w:p></w:body></w:document>\n")
+        damaged_file = client.post("/translate_file", files={"file": ("a.docx", damaged(zipfile.ZIP_LZMA))}, data=data)
+        assert damaged_file.status_code == 400 and "other than deflate" in damaged_file.json()["error"]

@@ -11,5 +11,5 @@ keys.py, limits.py, metrics.py
 
 from harken.errors import require_extra
 
-for _module in ("fastapi", "uvicorn", "multipart", "lxml", "prometheus_client", "py3langid"):
+for _module in ("fastapi", "uvicorn", "multipart", "prometheus_client", "py3langid"):
     require_extra(_module, "serve", "a server")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import MISSING
 from difflib import get_close_matches
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import annotated_types
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
@@ -67,7 +67,15 @@ class Body(BaseModel):
         return values
 
 
-Search: Any = create_model("Search", __base__=Body, **_search_fields())
+if TYPE_CHECKING:
+
+    class Search(Body):
+        """The options of the search; only those that routes read by name are listed."""
+
+        sample: bool | None
+
+else:
+    Search = create_model("Search", __base__=Body, **_search_fields())
 SEARCH_KEYS = frozenset(Search.model_fields) - frozenset(Body.model_fields)
 Phrase = Annotated[str, Field(min_length=1, max_length=1000)]
 
