@@ -33,7 +33,7 @@ def test_tokens_of_greedy_and_beam_search(case: str, tmp_path: Path, monkeypatch
     sources = model.read(ENGLISH)
     pieces = [model.source.pieces(ids) for ids in sources.ids]
     for beam in (1, 4):
-        request = model.request(1, beam=beam, max_length_factor=0.01, max_length_extra=20)
+        request = model.request(1, beam=beam, stopping="count", max_length_factor=0.01, max_length_extra=20)
         wanted = [best[0] for best in search(request, sources, range(len(ENGLISH)), 1)]
         limits = {"min_decoding_length": 0, "max_decoding_length": 20}
         found = other.translate_batch(pieces, beam_size=beam, return_scores=True, **limits)

@@ -132,6 +132,14 @@ def test_what_onnx_has_no_form_for_is_refused(base: list[str], overrides: list[s
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
+def test_the_folder_says_what_the_network_does_not_do(tmp_path: Path) -> None:
+    """harken translate reads words in a form that the vocabulary has; an exported model is given ids."""
+    model = make_model(tmp_path / "model", TRANSFORMER)
+    text = (export_model(model, "onnx", tmp_path / "out") / "README.md").read_text(encoding="utf-8")
+    for fact in ("in lower case", "the end mark", f'stopping = "{model.recipe.search.stopping}"', "unknown words"):
+        assert fact in text
+
+
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
     model = make_model(tmp_path / "model", RECURRENT)
     with pytest.raises(UserError, match="is not empty"):

@@ -16,6 +16,19 @@ if TYPE_CHECKING:
 
 __all__ = ["export_model"]
 
+README = """# {name}
+
+A translator that harken {version} exported to {format}. It is the network and its tokenizers, without what
+`harken translate` does around them:
+
+- A word that the source tokenizer has no id for is read in lower case, or without the end mark (`.`, `!`, `…`), if it
+  has an id so; a capital at the start and the end mark are put back into the translation. Without this step
+  "THE BLACK CAT SLEEPS ." is read as unknown words by a model that was trained on lower-case text.
+- The recipe searches with `stopping = "{stopping}"` and `length_penalty = {length_penalty:g}`; a glossary replaces
+  words of the translation.
+- Texts longer than the model reads are split.
+"""
+
 
 def export_model(translator: Translator, to: Literal["onnx", "ctranslate2"], out: Path | str) -> Path:
     """Write a translator into a new or an empty folder, which appears when everything in it is complete.
@@ -29,4 +42,19 @@ def export_model(translator: Translator, to: Literal["onnx", "ctranslate2"], out
 
     with atomic_folder(out) as temporary:
         (export_onnx if to == "onnx" else export_ctranslate2)(translator, temporary)
+        (temporary / "README.md").write_text(_describe(translator, to), encoding="utf-8")
     return expand_user(out)
+
+
+def _describe(translator: Translator, to: str) -> str:
+    """The README of an exported folder: what a caller has to do besides running the network."""
+    from harken import __version__
+
+    search = translator.recipe.search
+    return README.format(
+        name="Exported translator" if translator.folder is None else translator.folder.name,
+        version=__version__,
+        format={"onnx": "ONNX", "ctranslate2": "CTranslate2"}[to],
+        stopping=search.stopping,
+        length_penalty=search.length_penalty,
+    )

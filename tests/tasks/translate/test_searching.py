@@ -14,7 +14,7 @@ from harken.data.tokenizers.base import save_tokenizers
 from harken.errors import UserError
 from harken.models.build import build_language
 from harken.recipe import load_recipe
-from harken.tasks.translate.glossary import Term, joining_tokens, matches, read_glossary
+from harken.tasks.translate.glossary import Match, Term, find_terms, joining_tokens, read_glossary
 from harken.tasks.translate.searching import search, utilities
 from harken.tasks.translate.translator import Translator
 from harken.training.weights import save_tensors
@@ -84,8 +84,10 @@ def test_required_phrases_and_glossaries_are_in_the_translation(models: Callable
 
 def test_terms_match_words_whatever_their_case_unless_they_have_capitals(tmp_path: Path) -> None:
     terms = [Term("us", "nous"), Term("US", "États-Unis"), Term("the cat", "le chat")]
-    assert matches("The  cat sees us", terms) == [["le chat", "Le chat"], ["nous"]]
-    assert matches("the US bus", terms) == [["nous", "Nous"]]  # of equal length the first term; bus is another word
+    assert find_terms("The  cat sees us", terms) == [Match(0, 2, ["le chat", "Le chat"]), Match(3, 4, ["nous"])]
+    assert find_terms("the US bus", terms) == [Match(1, 2, ["nous", "Nous"])]  # the first of equal length; not in bus
+    twice = find_terms("us, well-known, and us", terms)
+    assert [(match.first, match.last) for match in twice] == [(0, 1), (5, 6)]  # punctuation counts, hyphens join
     broken = tmp_path / "broken.tsv"
     broken.write_text("cat chat\n")
     with pytest.raises(UserError, match=r"broken\.tsv, line 1: a glossary line is"):

@@ -1,18 +1,20 @@
-"""Words that a translation must contain: phrases, and glossaries of source and target terms.
+"""Glossaries of source and target terms, and phrases that a translation must contain.
 
 A glossary is a text file with one term a line, `source TAB target`; empty lines and lines that begin with # are
-skipped. Where the words of a source term stand in a sentence, its target has to appear in the translation. A term in
-lower case matches whatever its case in the sentence is, one with capitals only itself; where the sentence has it with
-a capital, the target may have one too. Longer terms are matched first, and words are used once.
+skipped. Where the words of a source term stand in a sentence, they are translated by its target
+(`harken.tasks.translate.substitution`). A term in lower case matches whatever its case in the sentence is, one with
+capitals only itself; where the sentence has it with a capital, the target may have one too. Longer terms are matched
+first, and words are used once.
 
 >>> terms = [Term("black cat", "chat noir"), Term("cat", "minou"), Term("NATO", "OTAN")]
->>> matches("The Black cat sees a cat, nato.", terms)
-[['chat noir', 'Chat noir'], ['minou']]
+>>> find_terms("The Black cat sees a cat, nato.", terms)
+[Match(first=1, last=3, forms=['chat noir', 'Chat noir']), Match(first=5, last=6, forms=['minou'])]
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -28,12 +30,24 @@ from harken.data.tokenizers.tokens import UNK
 from harken.data.tokenizers.word import WordTokenizer
 from harken.errors import UserError
 
+NO_SPACES = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"  # scripts: every character counts
+_LETTERS = rf"(?:(?![{NO_SPACES}])\w)+"
+WORD = re.compile(rf"[{NO_SPACES}]|{_LETTERS}(?:-{_LETTERS})*|[^\w\s]")  # words and punctuation marks, for counting
+
 
 class Term(NamedTuple):
     """A source phrase and what it has to become."""
 
     source: str
     target: str
+
+
+class Match(NamedTuple):
+    """A term in a sentence: its words (`WORD`), the first and past the last, and the allowed forms of its target."""
+
+    first: int
+    last: int
+    forms: list[str]
 
 
 def read_glossary(path: str | Path) -> list[Term]:
@@ -53,9 +67,10 @@ def read_glossary(path: str | Path) -> list[Term]:
     return terms
 
 
-def matches(sentence: str, terms: Iterable[Term]) -> list[list[str]]:
-    """For each term that is found in a sentence, the forms of its target that are allowed."""
-    spans, used = [], [False] * len(sentence)
+def find_terms(sentence: str, terms: Iterable[Term]) -> list[Match]:
+    """The terms of a glossary that are in a sentence, longest first."""
+    matches, used = [], [False] * len(sentence)
+    starts = [word.start() for word in WORD.finditer(sentence)]
     for term in sorted(terms, key=lambda term: -len(term.source)):
         flags = re.IGNORECASE if term.source == term.source.lower() else 0
         words = r"\s+".join(re.escape(word) for word in term.source.split())
@@ -63,9 +78,9 @@ def matches(sentence: str, terms: Iterable[Term]) -> list[list[str]]:
             if any(used[match.start() : match.end()]):
                 continue
             used[match.start() : match.end()] = [True] * (match.end() - match.start())
-            spans.append(forms(term.target, capital=match.group()[0].isupper() and not term.source[0].isupper()))
-            break
-    return spans
+            allowed = forms(term.target, capital=match.group()[0].isupper() and not term.source[0].isupper())
+            matches.append(Match(bisect_left(starts, match.start()), bisect_left(starts, match.end()), allowed))
+    return matches
 
 
 def forms(phrase: str, capital: bool = True) -> list[str]:

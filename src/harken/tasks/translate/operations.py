@@ -13,7 +13,6 @@ import torch
 from harken.errors import UserError
 from harken.search.compiled import prepare
 from harken.tasks.translate.describing import describe
-from harken.tasks.translate.glossary import Term, matches
 from harken.tasks.translate.searching import search
 from harken.tasks.translate.translation import Translation, TranslationFigure
 from harken.tasks.translate.translator import Translator
@@ -160,20 +159,13 @@ def _masked_nbest(
 
 
 def _constraints(items: Sequence[Item]) -> dict[str, Any]:
-    """Prefixes and phrases of every text, where there are any."""
-    prefixes = [item.get("prefix") or "" for item in items]
-    phrases = [_phrases(item) for item in items]
-    constraints: dict[str, Any] = {}
-    if any(prefixes):
-        constraints["prefix"] = prefixes
-    if any(phrases):
-        constraints["require"] = phrases
-    return constraints
-
-
-def _phrases(item: Item) -> list[str]:
-    terms = [Term(*pair) for pair in item.get("glossary") or ()]
-    return [forms[0] for forms in matches(item["text"], terms)] + list(item.get("require") or ())
+    """Prefixes, phrases and terms of every text, where there are any."""
+    given = {
+        "prefix": [item.get("prefix") or "" for item in items],
+        "require": [list(item.get("require") or ()) for item in items],
+        "terms": [[tuple(pair) for pair in item.get("glossary") or ()] for item in items],
+    }
+    return {name: values for name, values in given.items() if any(values)}
 
 
 def _written(model: Translator, translation: Translation, options: dict[str, Any]) -> dict[str, Any]:

@@ -36,8 +36,9 @@ from harken.search.rules.penalties import Banned, Shortlist
 from harken.search.rules.prefix import Prefix, check_prefix
 from harken.tasks.registry import job_of
 from harken.tasks.translate.describing import describe
-from harken.tasks.translate.glossary import Term, forms, joining_tokens, matches, phrase_ids, read_glossary
+from harken.tasks.translate.glossary import Match, Term, find_terms, forms, joining_tokens, phrase_ids, read_glossary
 from harken.tasks.translate.sources import Sources, max_lengths
+from harken.tasks.translate.substitution import substitute
 from harken.tasks.translate.translation import Translation
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Request:
         require: phrases that every translation must contain, or a list of them for each text.
         ensemble: further translators with the same vocabularies.
         weights: of all models of the ensemble, this one first.
+        terms: pairs of source and target terms for each text, beside those of the glossary.
     """
 
     translator: Translator
@@ -67,13 +69,14 @@ class Request:
     weights: Sequence[float] | None = None
     cancelled: Callable[[], bool] | None = None
     observe: Callable[[Any], None] | None = None
-    terms: list[Term] = field(default_factory=list, init=False)
+    terms: Sequence[Sequence[tuple[str, str]]] = ()
+    glossary: list[Term] = field(default_factory=list, init=False)
     model: Any = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         config, target = self.config, self.translator.target
         if config.glossary:
-            self.terms = read_glossary(config.glossary)
+            self.glossary = read_glossary(config.glossary)
         self.model = self.translator.model
         if self.ensemble:
             for other in self.ensemble:
@@ -90,19 +93,18 @@ class Request:
 
     def rules(self, sources: Sources, numbers: Sequence[int], limits: Sequence[int]) -> tuple[Any, ...]:
         """The rules that hold data of these sentences: their places in the call, and the most tokens of each."""
-        target, texts = self.translator.target, [sources.texts[number] for number in numbers]
-        rules: list[Any] = []
+        target, rules = self.translator.target, list[Any]()
         allowed = self._allowed([sources.forms[number].ids for number in numbers])
         if self.banned:
             rules.append(Banned(self.banned))
-        prefixes = [self.prefix if isinstance(self.prefix, str) else self.prefix[number] for number in numbers]
+        prefixes = [self.prefix_of(number) for number in numbers]
         if any(prefixes):
             rows = target.encode_all(prefixes)
             for row, limit in zip(rows, limits, strict=True):
                 check_prefix(row, limit)
             _allow(allowed, rows)
             rules.append(Prefix(rows, self.prefix_bias))
-        phrases = [[*matches(text, self.terms), *self._required(n)] for text, n in zip(texts, numbers, strict=True)]
+        phrases = [self._required(number) for number in numbers]
         if any(phrases):
             ids = [[phrase_ids(alternatives, target) for alternatives in row] for row in phrases]
             _allow(allowed, [[token for forms in row for form in forms for token in form] for row in ids])
@@ -113,6 +115,15 @@ class Request:
         if allowed is not None:
             rules.append(Shortlist(allowed))
         return tuple(rules)
+
+    def prefix_of(self, number: int) -> str:
+        """The beginning of the translation of a text."""
+        return self.prefix if isinstance(self.prefix, str) else self.prefix[number]
+
+    def matches(self, sources: Sources, number: int) -> list[Match]:
+        """The terms in a text that have a given translation."""
+        own = [Term(*pair) for pair in self.terms[number]] if self.terms else []
+        return find_terms(sources.texts[number], [*own, *self.glossary])
 
     def _allowed(self, rows: Sequence[Sequence[int]]) -> Tensor | None:
         """(B, V) the tokens that these sources may write; None: all."""
@@ -139,7 +150,7 @@ def search(
     """The `count` best hypotheses of the sentences of these numbers.
 
     Args:
-        keep_beam: also search greedily by a beam.
+        keep_beam: also search greedily by a beam, and give its hypotheses as they are, without terms of a glossary.
         row_numbers: what the random numbers of each sentence depend on. Default: `numbers`.
     """
     translator, config = request.translator, request.config
@@ -166,6 +177,8 @@ def search(
         keep_beam,
     )
     hypotheses = decode(call)
+    if not keep_beam:
+        hypotheses = _with_terms(request, sources, numbers, hypotheses)
     if request.second is not None:
         texts = [sources.texts[number] for number in numbers]
         hypotheses = [_reranked(request, text, row)[:count] for text, row in zip(texts, hypotheses, strict=True)]
@@ -174,6 +187,31 @@ def search(
         texts_of = ([decoder(hypothesis.tokens) for hypothesis in row] for row in hypotheses)
         hypotheses = [_by_risk(row, texts, config.mbr)[:count] for row, texts in zip(hypotheses, texts_of, strict=True)]
     return hypotheses
+
+
+def _with_terms(
+    request: Request, sources: Sources, numbers: Sequence[int], hypotheses: list[list[Hypothesis]]
+) -> list[list[Hypothesis]]:
+    """Hypotheses with the glossary's terms, each once; a prefix that was given stays as it is."""
+    matches = [request.matches(sources, number) for number in numbers]
+    rows = [
+        (number, hypothesis, terms)
+        for number, terms, row in zip(numbers, matches, hypotheses, strict=True)
+        for hypothesis in row
+        if terms
+    ]
+    if not rows:
+        return hypotheses
+    decoder, results = request.translator.target.decode, []
+    edited = iter(substitute(request.translator, request.config, sources, rows))
+    for number, terms, row in zip(numbers, matches, hypotheses, strict=True):
+        prefix, distinct = request.prefix_of(number), dict[tuple[int, ...], Hypothesis]()
+        for before in row:
+            after = next(edited) if terms else before
+            hypothesis = after if decoder(after.tokens).startswith(prefix) else before
+            distinct.setdefault(tuple(hypothesis.tokens), hypothesis)
+        results.append(list(distinct.values()) if terms else row)
+    return results
 
 
 def translate_batch(
@@ -265,7 +303,7 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
         longest = limit.clamp(min=len(start) + 1)
         whole = replace(call, options=request.config, nbest=1, max_lengths=longest, rules=(*others, Prefix([start])))
         continued.append(decode(whole)[0][0])
-    return continued
+    return [row[0] for row in _with_terms(request, sources, [0] * len(continued), [[best] for best in continued])]
 
 
 def _reranked(request: Request, text: str, hypotheses: list[Hypothesis]) -> list[Hypothesis]:

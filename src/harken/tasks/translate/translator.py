@@ -183,6 +183,7 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         ensemble: Sequence[Translator] = (),
         weights: Sequence[float] | None = None,
         cancelled: Callable[[], bool] | None = None,
+        terms: Sequence[Sequence[tuple[str, str]]] = (),
         **search: Any,
     ) -> Request:
         """The options of a search, checked.
@@ -195,6 +196,7 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
             ensemble: further translators with the same vocabularies, whose distributions are averaged.
             weights: of all models of the ensemble, this one first.
             cancelled: asked at every step; True ends the search with what it has.
+            terms: for each text, pairs of source and target terms, as a glossary has them.
             search: any key of the recipe's [search] table, such as `sample=True, seed=3` or `glossary="terms.tsv"`.
 
         Raises:
@@ -203,7 +205,7 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         config = self.recipe.search.changed({name: value for name, value in search.items() if value is not None})
         if config.beam < count and not config.sample:
             config = config.changed({"beam": count})
-        return Request(self, config, prefix, prefix_bias, require, ensemble, weights, cancelled)
+        return Request(self, config, prefix, prefix_bias, require, ensemble, weights, cancelled, terms=terms)
 
     def alternatives(self, text: str, prefix: str = "", count: int = 5, **options: Any) -> list[Translation]:
         """Translations that begin with a prefix and go on with different tokens, the most probable token first."""
