@@ -230,8 +230,13 @@ def without_held_out(
     known = {key(row) for part in held_out for row in part}
     kept = [row for row in train if key(row) not in known] if known else list(train)
     if train and not kept:
-        raise UserError("every training example is also in the validation or test data; give other files")
+        raise all_held_out()
     return kept, {DUPLICATES: len(train) - len(kept)} if len(kept) < len(train) else {}
+
+
+def all_held_out() -> UserError:
+    """The error where every training row is held out."""
+    return UserError("every training example is also in the validation or test data; give other files")
 
 
 def cut_by_position(lengths: Sequence[int] | np.ndarray, shares: Sequence[float]) -> list[int]:
