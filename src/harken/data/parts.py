@@ -94,7 +94,7 @@ def read_parts(
         skipped: Counter[str] = Counter()
         return divide(kind, list(read(skipped)), sizes, seed, held_out, skipped)
     store, key = Store(folder), key_of(kind.name, contents, seed if kind.groups else None)
-    entry = store.entry(f"{name}-{key}", lambda place: _write_rows(place, kind, read, seed))
+    entry = store.entry(f"{name}-{key}", lambda path: _write_rows(path, kind, read, seed))
     with open(entry / ROWS, "rb") as lines:
         sides = len(json.loads(lines.readline() or b"[]"))
     files = ((str(entry / ROWS),),)
@@ -115,8 +115,8 @@ def divide(
 ) -> Division:
     """Divide rows in memory; see `read_parts`."""
     groups = map(kind.key, rows) if kind.groups is None else (group for _, group in kind.groups(rows))
-    places = split_groups(list(groups), sizes, seed)
-    parts = {name: [rows[place] for place in chosen] for name, chosen in places.items()}
+    chosen = split_groups(list(groups), sizes, seed)
+    parts = {name: [rows[row] for row in indices] for name, indices in chosen.items()}
     train = parts.pop("train")
     train, left_out = without_held_out(train, [held_out, *parts.values()], kind.key)
     counted = {reason: left_out[DUPLICATES]} if left_out else {}

@@ -74,14 +74,14 @@ def read_strokes_corpus(config: StrokeConfig) -> StrokeCorpus:
     corpus = StrokeCorpus("penfont", penfont(config.size, config.seed)) if config.corpus else _from_files(config)
     limit = config.max_points
     for name in ("train", "valid"):
-        kept = [drawing for drawing in corpus.splits[name] if limit is None or len(drawing) <= limit]
-        if len(kept) < len(corpus.splits[name]):
-            corpus.skipped[f"{name} longer than data.max_points {limit}"] = len(corpus.splits[name]) - len(kept)
-        if not kept:
+        short_enough = [drawing for drawing in corpus.splits[name] if limit is None or len(drawing) <= limit]
+        if len(short_enough) < len(corpus.splits[name]):
+            corpus.skipped[f"{name} longer than data.max_points {limit}"] = len(corpus.splits[name]) - len(short_enough)
+        if not short_enough:
             raise UserError(
                 f"no drawing of {corpus.name} is left for {name}; raise data.max_points {limit}, or give more"
             )
-        corpus.splits[name] = kept
+        corpus.splits[name] = short_enough
     return corpus
 
 
