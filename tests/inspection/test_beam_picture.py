@@ -3,8 +3,8 @@
 import pytest
 
 from harken.errors import UserError
-from harken.inspection.figure.spec import table
 from harken.inspection.figure.tree import Branch, Tree
+from harken.inspection.figure.values import table
 from harken.inspection.pictures.beam import BeamPicture
 
 NODES = [

@@ -95,15 +95,15 @@ class Batches(Sequence[np.ndarray]):
         return len(self.ends)
 
     @overload
-    def __getitem__(self, place: int) -> np.ndarray: ...
+    def __getitem__(self, index: int) -> np.ndarray: ...
     @overload
-    def __getitem__(self, place: slice) -> list[np.ndarray]: ...
-    def __getitem__(self, place: int | slice) -> np.ndarray | list[np.ndarray]:
+    def __getitem__(self, index: slice) -> list[np.ndarray]: ...
+    def __getitem__(self, index: int | slice) -> np.ndarray | list[np.ndarray]:
         """(B,) int64."""
-        if isinstance(place, slice):
-            return [self[one] for one in range(len(self))[place]]
-        place = range(len(self))[place]
-        number = place if self.permutation is None else int(self.permutation[place])
+        if isinstance(index, slice):
+            return [self[number] for number in range(len(self))[index]]
+        index = range(len(self))[index]
+        number = index if self.permutation is None else int(self.permutation[index])
         start = int(self.ends[number - 1]) if number else 0
         return self.order[start : int(self.ends[number])].astype(np.int64) + self.first
 

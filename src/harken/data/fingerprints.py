@@ -96,9 +96,9 @@ def _of_file(path: Path) -> Fingerprint:
     known = [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
     place = default_folder().parent / "fingerprints" / f"{key_of(str(path.resolve()))}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
-        kept = json.loads(place.read_text(encoding="utf-8"))
-        if kept["file"] == known:
-            return Fingerprint(**kept["fingerprint"])
+        stored = json.loads(place.read_text(encoding="utf-8"))
+        if stored["file"] == known:
+            return Fingerprint(**stored["fingerprint"])
     file_fingerprint = _read_file(path)
     with suppress(UserError, OSError):
         atomic_write(place, json.dumps({"file": known, "fingerprint": vars(file_fingerprint)}) + "\n")

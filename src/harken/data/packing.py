@@ -102,11 +102,11 @@ def packed_batches(
             int(np.searchsorted(targets, window.targets, side="right")),
         )
         room = [window.sources - int(sources[stop - 1]), window.targets - int(targets[stop - 1])]
-        for place in range(start + stop, min(len(order), start + stop + AHEAD)):
-            index = order[place]
+        for position in range(start + stop, min(len(order), start + stop + AHEAD)):
+            index = order[position]
             if source[index] <= room[0] and target[index] <= room[1]:
                 room = [room[0] - int(source[index]), room[1] - int(target[index])]
-                order[start + stop], order[place] = index, order[start + stop]  # later pairs keep about their order
+                order[start + stop], order[position] = index, order[start + stop]  # later pairs keep about their order
                 stop += 1
         start += stop
         ends.append(start)
@@ -172,9 +172,9 @@ def _flat(rows: TokenRows, indices: np.ndarray, size: int) -> tuple[np.ndarray, 
     starts = rows.offsets[indices]
     lengths = rows.offsets[indices + 1] - starts
     total = int(lengths.sum())
-    places = np.arange(total) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    positions = np.arange(total) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
     ids = np.full(size, PAD, dtype=np.int32)
-    ids[:total] = rows.flat[places]
+    ids[:total] = rows.flat[positions]
     return ids, lengths
 
 

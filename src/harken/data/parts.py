@@ -36,7 +36,6 @@ from harken.data.prepared.scan import (
     RowKind,
     Scan,
     Scanned,
-    all_held_out,
     json_line,
 )
 from harken.data.prepared.store import Store, key_of, note, prepared_folder
@@ -44,6 +43,7 @@ from harken.data.rows import Columns, Rows, values_of
 from harken.data.splits import (
     DUPLICATES,
     Size,
+    all_held_out,
     cut_by_position,
     group_position,
     split_groups,
@@ -94,7 +94,7 @@ def read_parts(
         skipped: Counter[str] = Counter()
         return divide(kind, list(read(skipped)), sizes, seed, held_out, skipped)
     store, key = Store(folder), key_of(kind.name, contents, seed if kind.groups else None)
-    entry = store.entry(f"{name}-{key}", lambda place: _write_rows(place, kind, read, seed))
+    entry = store.entry(f"{name}-{key}", lambda path: _write_rows(path, kind, read, seed))
     with open(entry / ROWS, "rb") as lines:
         sides = len(json.loads(lines.readline() or b"[]"))
     files = ((str(entry / ROWS),),)
@@ -115,8 +115,8 @@ def divide(
 ) -> Division:
     """Divide rows in memory; see `read_parts`."""
     groups = map(kind.key, rows) if kind.groups is None else (group for _, group in kind.groups(rows))
-    places = split_groups(list(groups), sizes, seed)
-    parts = {name: [rows[place] for place in chosen] for name, chosen in places.items()}
+    chosen = split_groups(list(groups), sizes, seed)
+    parts = {name: [rows[row] for row in indices] for name, indices in chosen.items()}
     train = parts.pop("train")
     train, left_out = without_held_out(train, [held_out, *parts.values()], kind.key)
     counted = {reason: left_out[DUPLICATES]} if left_out else {}
@@ -138,16 +138,14 @@ def divide_files(
     Args:
         check: looks at the finished scan and may refuse it.
     """
-    held_keys = reader.positions_of(held_out) if held_out else NOTHING
+    held_keys, held = _held_keys(reader, held_out)
 
-    def build(folder: Path) -> None:
-        scanned = Scanned(reader, folder)
+    def divide(scanned: Scanned) -> None:
         check(scanned)
         scanned.write_parts(reader, sizes, held_keys, reason)
 
-    held = [len(held_keys), f"{int(held_keys.sum(dtype=np.uint64)):x}"]
-    key = key_of("parts", contents, reader.seed, [[part, repr(size)] for part, size in sizes.items()], held)
-    stream = Stream(reader, store, store.entry(f"{name}-{key}", build))
+    parts = [[part, repr(size)] for part, size in sizes.items()]
+    stream = _scan(store, name, reader, divide, "parts", contents, reader.seed, parts, held)
     return Division(DiskRows(stream, "train"), {part: stream.held_out(part) for part in sizes}, stream.skipped)
 
 
@@ -164,10 +162,9 @@ def cut_files(
         UserError: every training line is held out.
     """
     parts = ("train", "valid") if share else ("train",)
-    held_keys = reader.positions_of(held_out)
+    held_keys, held = _held_keys(reader, held_out)
 
-    def build(folder: Path) -> None:
-        scanned = Scanned(reader, folder)
+    def cut(scanned: Scanned) -> None:
         count = end = len(scanned.positions)
         if share:
             end = max(0, min(cut_by_position(np.ones(count, np.uint8), [share])[0], count - 1))
@@ -183,9 +180,7 @@ def cut_files(
             raise all_held_out()
         scanned.write_index(reader, parts, parts[1:], {DUPLICATES: left_out} if left_out else {})
 
-    held = [len(held_out), f"{int(held_keys.sum(dtype=np.uint64)):x}"]
-    key = key_of("lines", _contents(reader), settings, share, held)
-    stream = Stream(reader, store, store.entry(f"{name}-{key}", build))
+    stream = _scan(store, name, reader, cut, "lines", _contents(reader), settings, share, held)
     return DiskRows(stream, "train"), stream.held_out("valid") if share else [], stream.skipped
 
 
@@ -206,8 +201,7 @@ def cut_text(store: Store, name: str, reader: RunningText, shares: tuple[float, 
         UserError: there is nothing to train on, or to validate on where it is to be split off.
     """
 
-    def build(folder: Path) -> None:
-        scanned = Scanned(reader, folder)
+    def cut(scanned: Scanned) -> None:
         first, second, _ = cut_by_position(scanned.weights, shares)
         if not scanned.positions[:first].any():
             raise UserError(f"{reader.files[0][0]} holds no text to train on; give a file with some words")
@@ -220,9 +214,20 @@ def cut_text(store: Store, name: str, reader: RunningText, shares: tuple[float, 
         )
         scanned.write_index(reader, ("train", "valid", "test"), (), {})
 
-    key = key_of("texts", _contents(reader), shares)
-    stream = Stream(reader, store, store.entry(f"{name}-{key}", build))
+    stream = _scan(store, name, reader, cut, "texts", _contents(reader), shares)
     return [DiskRows(stream, part) for part in stream.parts]
+
+
+def _held_keys(reader: Reader, held_out: Sequence[Any]) -> tuple[np.ndarray, list[Any]]:
+    """The keys of rows that are held out, and what tells them from others in the key of an entry."""
+    keys = reader.positions_of(held_out) if held_out else NOTHING
+    return keys, [len(keys), f"{int(keys.sum(dtype=np.uint64)):x}"]
+
+
+def _scan(store: Store, name: str, reader: Reader, write: Callable[[Scanned], None], *key: Any) -> Stream:
+    """The rows of files in parts; `write` completes the entry of a new scan, which the key tells from others."""
+    entry = store.entry(f"{name}-{key_of(*key)}", lambda folder: write(Scanned(reader, folder)))
+    return Stream(reader, store, entry)
 
 
 def line_reader(

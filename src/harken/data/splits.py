@@ -177,7 +177,7 @@ def _any_above(positions: np.ndarray, held: set[int]) -> bool:
 
 
 def _nothing_left(sizes: Mapping[str, Size], rows: int, groups: int, name: str) -> UserError:
-    asked = " and ".join(f"data.{one}_size = {_written(size)}" for one, size in sizes.items())
+    asked = " and ".join(f"data.{part}_size = {_written(size)}" for part, size in sizes.items())
     return UserError(
         f"{asked} of {rows:,} examples in {groups:,} groups leaves none for {name}; change the size, "
         "give more examples, or name files for each part"
@@ -228,10 +228,15 @@ def without_held_out(
     (['Run'], {'also in the validation or test data': 1})
     """
     known = {key(row) for part in held_out for row in part}
-    kept = [row for row in train if key(row) not in known] if known else list(train)
-    if train and not kept:
-        raise UserError("every training example is also in the validation or test data; give other files")
-    return kept, {DUPLICATES: len(train) - len(kept)} if len(kept) < len(train) else {}
+    remaining = [row for row in train if key(row) not in known] if known else list(train)
+    if train and not remaining:
+        raise all_held_out()
+    return remaining, {DUPLICATES: len(train) - len(remaining)} if len(remaining) < len(train) else {}
+
+
+def all_held_out() -> UserError:
+    """The error where every training row is held out."""
+    return UserError("every training example is also in the validation or test data; give other files")
 
 
 def cut_by_position(lengths: Sequence[int] | np.ndarray, shares: Sequence[float]) -> list[int]:
@@ -252,7 +257,7 @@ def cut_by_position(lengths: Sequence[int] | np.ndarray, shares: Sequence[float]
 
 def _tails(shares: Sequence[float]) -> list[float]:
     """The part after each boundary; nothing: the boundary is the end itself, whatever rounding says."""
-    return [sum(shares[place:]) for place in range(len(shares))]
+    return [sum(shares[start:]) for start in range(len(shares))]
 
 
 class Parts:

@@ -128,7 +128,7 @@ def read_corpus(
 
         words, stream = join_phrases(words, counts, stream, stream_file, min_count, phrase_threshold)
         counts = _count(stream, len(words))
-    order = _kept(counts, min_count, max_vocabulary)
+    order = _most_frequent(counts, min_count, max_vocabulary)
     vocabulary = Vocabulary([words[number] for number in order], counts[order])
     _check_vocabulary(vocabulary, words, counts, min_count, named)
     left_out = END - 1
@@ -185,7 +185,7 @@ def _count(stream: NDArray[np.int32], size: int) -> NDArray[np.int64]:
     return counts
 
 
-def _kept(counts: NDArray[np.int64], min_count: int, max_vocabulary: int | None) -> NDArray[np.int64]:
+def _most_frequent(counts: NDArray[np.int64], min_count: int, max_vocabulary: int | None) -> NDArray[np.int64]:
     """Numbers of the words to keep, the most frequent first, of equals the first seen."""
     order = np.argsort(-counts, kind="stable")
     order = order[counts[order] >= max(min_count, 1)]

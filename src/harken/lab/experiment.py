@@ -33,10 +33,10 @@ class Settings:
 class Progress(Protocol):
     """Called with the fraction done, 0 to 1, and a message."""
 
-    def __call__(self, done: float, say: str, /) -> None: ...
+    def __call__(self, done: float, message: str, /) -> None: ...
 
 
-def silent(done: float, say: str) -> None:
+def silent(done: float, message: str) -> None:
     """A `Progress` that reports nothing."""
 
 

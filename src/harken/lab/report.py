@@ -20,7 +20,7 @@ from typing import Any
 from harken.errors import require_extra
 from harken.files import atomic_write
 from harken.inspection.figure.page import page, section, text, value_table
-from harken.inspection.figure.spec import plain
+from harken.inspection.figure.values import plain
 from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings
 from harken.machine import available_cores
 

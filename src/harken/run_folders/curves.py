@@ -13,7 +13,7 @@ import numpy as np
 
 from harken.errors import UserError
 from harken.inspection.figure import Figure, Lines, Series
-from harken.inspection.figure.spec import round_ticks
+from harken.inspection.figure.values import round_ticks
 from harken.inspection.pictures.picture import Picture
 from harken.run_folders.reading import Run, number
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from harken.inspection.figure import Figure, spec
+from harken.inspection.figure import Figure, values
 from harken.inspection.figure.spec import Heat, Images, Raster, Strips
 
-plain = partial(spec.plain, digits=5)  # significant figures of a number
+plain = partial(values.plain, digits=5)  # significant figures of a number
 
 
 def figures_json(figures: Sequence[Figure]) -> list[dict[str, Any]]:

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from harken.data.synthetic.phrasebook import generate, lexeme_count
-from harken.data.synthetic.phrasebook.grammar import Grammar, inventory
+from harken.data.synthetic.phrasebook import generate
+from harken.data.synthetic.phrasebook.grammar import Grammar
 from harken.data.synthetic.phrasebook.lexicon import ADJECTIVES, NOUN, NOUNS, VERBS
 from harken.data.synthetic.phrasebook.splits import LONGEST, SHORTEST
 
@@ -162,8 +162,8 @@ def test_grammar_reaches_every_phenomenon(drawn):
 
 
 def test_lexicon_size():
-    counts = inventory()
-    assert lexeme_count() == sum(counts.values()) >= 400
+    counts = {"nouns": len(NOUNS), "verbs": len(VERBS), "adjectives": len(ADJECTIVES)}
+    assert sum(counts.values()) >= 400
     assert counts["nouns"] >= 200
     assert counts["verbs"] >= 80
     assert counts["adjectives"] >= 60

@@ -17,9 +17,10 @@ from harken.inspection.figure.page import draw_page, heat_table
 from harken.inspection.figure.palette import DARK, LIGHT, css
 from harken.inspection.figure.paper import draw_svg
 from harken.inspection.figure.paper.charts import colours_of
-from harken.inspection.figure.spec import figure_from_dict, round_ticks, table
+from harken.inspection.figure.spec import figure_from_dict
 from harken.inspection.figure.terminal import draw_lines
 from harken.inspection.figure.text import cut, fill, wrap
+from harken.inspection.figure.values import round_ticks, table
 
 LINES = Lines(
     "falling",

@@ -20,9 +20,9 @@ def test_operations_are_those_of_the_formulas(length: int) -> None:
 
 def test_memory_that_is_kept_counts_once_and_parameters_not_at_all() -> None:
     layer = torch.nn.Linear(lab.WIDTH, lab.WIDTH)
-    assert lab.kept(lambda values: layer(values), 10) == 10 * lab.WIDTH * 4  # the input alone
-    assert lab.kept(lambda values: values.exp() * 2, 10) == 10 * lab.WIDTH * 4  # exp keeps its result
-    assert lab.kept(lambda values: (lambda e: e * e)(values.exp()), 10) == 10 * lab.WIDTH * 4  # the same, shared
+    assert lab.saved_bytes(lambda values: layer(values), 10) == 10 * lab.WIDTH * 4  # the input alone
+    assert lab.saved_bytes(lambda values: values.exp() * 2, 10) == 10 * lab.WIDTH * 4  # exp keeps its result
+    assert lab.saved_bytes(lambda values: (lambda e: e * e)(values.exp()), 10) == 10 * lab.WIDTH * 4  # the same, shared
 
 
 def test_growth_and_crossing() -> None:

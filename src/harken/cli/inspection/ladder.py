@@ -70,7 +70,7 @@ def ladder(
     except KeyboardInterrupt:
         raise KeyboardInterrupt("give the same command again to go on from here") from None
     if as_json:
-        from harken.inspection.figure.spec import plain
+        from harken.inspection.figure.values import plain
 
         values = [{**asdict(result), "converged": result.converged, "gain": result.gain} for result in results]
         print(json.dumps(plain(values), ensure_ascii=False))

@@ -53,8 +53,8 @@ def _map(
 
     def run() -> None:
         values, lengths = transform(*pad_rows([recordings[row] for row in waiting]))
-        for place, row in enumerate(waiting):
-            outputs[row] = values[place, : lengths[place]].clone()
+        for number, row in enumerate(waiting):
+            outputs[row] = values[number, : lengths[number]].clone()
         waiting.clear()
 
     for row in sorted(range(len(recordings)), key=lambda row: len(recordings[row])):

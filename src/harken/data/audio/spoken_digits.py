@@ -136,8 +136,8 @@ class MixedDigits(Utterances):
         )
 
     def text(self, epoch: int, index: int) -> str:
-        said = [int(self.digits.digit[number]) for number in self.plan(epoch, index).recordings]
-        return " ".join(WORDS[digit] for digit in said) if self.config.words else "".join(map(str, said))
+        digits = [int(self.digits.digit[number]) for number in self.plan(epoch, index).recordings]
+        return " ".join(WORDS[digit] for digit in digits) if self.config.words else "".join(map(str, digits))
 
     def length(self, epoch: int, index: int) -> int:
         plan = self.plan(epoch, index)

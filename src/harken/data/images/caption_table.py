@@ -39,7 +39,7 @@ def read_captions(
     """
     table = expand_user(table)
     columns = read_table(table, [image_column, caption_column])
-    place = pictures_of(table, folder)
+    root = pictures_of(table, folder)
     captions: dict[str, list[str]] = {}
     first: dict[str, int] = {}
     for row, (name, caption) in enumerate(zip(columns[image_column], columns[caption_column], strict=True)):
@@ -53,10 +53,10 @@ def read_captions(
         raise UserError(f"{table} has no rows below its header; give at least one picture with a caption")
     pictures = []
     for name, texts in captions.items():
-        path = place / name
+        path = root / name
         if not path.is_file():
             raise UserError(
-                f"{table}, line {first[name]} names {name}, which is not in {place}; fix it or set data.images"
+                f"{table}, line {first[name]} names {name}, which is not in {root}; fix it or set data.images"
             )
         image = read_image(path, f"{path} ({table.name}, line {first[name]})")
         pictures.append(Captioned(to_square(image, size), texts, (), name))
@@ -69,12 +69,12 @@ def pictures_of(table: Path, folder: str | Path | None) -> Path:
     Raises:
         UserError: it is none, or holds no picture.
     """
-    place = expand_user(folder) if folder is not None else table.parent
-    if not place.is_dir():
-        raise UserError(f"data.images {place} is no folder; give the one with the pictures")
-    if not any(path.suffix.lower() in ENDINGS for path in place.rglob("*")):
-        raise UserError(f"{place} holds no picture ({', '.join(ENDINGS)}); set data.images to the folder that does")
-    return place
+    root = expand_user(folder) if folder is not None else table.parent
+    if not root.is_dir():
+        raise UserError(f"data.images {root} is no folder; give the one with the pictures")
+    if not any(path.suffix.lower() in ENDINGS for path in root.rglob("*")):
+        raise UserError(f"{root} holds no picture ({', '.join(ENDINGS)}); set data.images to the folder that does")
+    return root
 
 
 def read_caption_corpus(config: Any) -> CaptionCorpus:

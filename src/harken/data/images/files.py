@@ -99,5 +99,5 @@ def _begins_like_an_image(content: bytes) -> bool:
 
 
 def _one_line(problem: Exception) -> str:
-    said = re.sub(r" <_io\.BytesIO object at \w+>", "", str(problem).split("\n")[0])  # Pillow names what it was given
-    return said[:80] or type(problem).__name__
+    text = re.sub(r" <_io\.BytesIO object at \w+>", "", str(problem).split("\n")[0])  # Pillow names what it was given
+    return text[:80] or type(problem).__name__

@@ -103,8 +103,8 @@ def matching(folder: str | None, names: str | Sequence[str] | None) -> list[Path
     paths: list[Path] = []
     for name in [names] if isinstance(names, str) else names or []:
         if not any(sign in name for sign in WILD):
-            place = base / expand_user(name)
-            paths.append(place if place.is_dir() else require_file(place))
+            path = base / expand_user(name)
+            paths.append(path if path.is_dir() else require_file(path))
             continue
         whole = base / name if not Path(name).is_absolute() else Path(name)
         fitting = sorted(Path(whole.anchor).glob(str(whole.relative_to(whole.anchor))))

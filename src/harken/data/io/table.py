@@ -100,18 +100,18 @@ def table_rows(
         return _jsonl_rows(path, columns, remedy)
     lines, names = _first(path, header, quotes)
     chosen = _chosen_columns(columns, names, str(path), remedy)
-    places = [names.index(name) for name in chosen]
+    positions = [names.index(name) for name in chosen]
 
     def rows() -> Iterator[list[Any]]:
         for number, row in lines:
             if not row or (len(row) == 1 and not row[0].strip()):
                 continue
-            if len(row) <= max(places, default=-1):
+            if len(row) <= max(positions, default=-1):
                 raise UserError(
                     f"{path}, line {number} has {len(row)} cell{'s' * (len(row) != 1)}, but the header has "
                     f"{len(names)}; fix the line, or quote cells that contain the separator"
                 )
-            yield [row[place] for place in places]
+            yield [row[position] for position in positions]
 
     return chosen, rows()
 
@@ -129,7 +129,7 @@ def _first(path: Path, header: bool, quotes: bool = True) -> tuple[Iterator[tupl
         yield first
         yield from rows
 
-    return all_rows(), [str(place) for place in range(len(first[1]))]
+    return all_rows(), [str(position) for position in range(len(first[1]))]
 
 
 def _rows(path: Path, quotes: bool) -> Iterator[tuple[int, list[str]]]:

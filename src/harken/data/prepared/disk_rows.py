@@ -204,7 +204,7 @@ class DiskColumns(_OnDisk[Any]):
 
     def choose(self, indices: Sequence[int] | np.ndarray) -> list[Any]:
         indices, count, numbers = np.asarray(indices, np.int64), max(len(self.rows), 1), self.numbers
-        chosen = [indices[indices // count == place] - place * count for place in range(len(numbers))]
+        chosen = [indices[indices // count == position] - position * count for position in range(len(numbers))]
 
         def choose(columns: Columns, first: int) -> list[list[Any]]:
             values = []
@@ -256,10 +256,10 @@ def _write(folder: Path, encoding: Encoding, blocks: Iterator[list[_Block]]) -> 
                 numbers, is_new = numbering.number(distinct)
                 block[-1] = _Block(flat[np.repeat(is_new, lengths)], lengths[is_new])
                 block = [part._replace(flat=numbers[part.flat]) if part.is_reference else part for part in block]
-            for place, (part, dtype) in enumerate(zip(block, types.values(), strict=True)):
-                part.flat.astype(dtype, copy=False).tofile(files[place][0])
-                (ends[place] + np.cumsum(part.lengths)).tofile(files[place][1])
-                ends[place] += int(part.lengths.sum())
+            for position, (part, dtype) in enumerate(zip(block, types.values(), strict=True)):
+                part.flat.astype(dtype, copy=False).tofile(files[position][0])
+                (ends[position] + np.cumsum(part.lengths)).tofile(files[position][1])
+                ends[position] += int(part.lengths.sum())
 
 
 class Numbering:
@@ -283,9 +283,9 @@ class Numbering:
         nearest = np.minimum(np.searchsorted(self.hashes, hashes), max(0, len(self.hashes) - 1))
         known = self.hashes[nearest] == hashes if len(self.hashes) else is_new.copy()
         numbers[known] = self.numbers[nearest[known]]
-        for place in np.flatnonzero(~known).tolist():
-            number = self.recent.setdefault(int(hashes[place]), self.next)
-            numbers[place], is_new[place] = number, number == self.next
+        for position in np.flatnonzero(~known).tolist():
+            number = self.recent.setdefault(int(hashes[position]), self.next)
+            numbers[position], is_new[position] = number, number == self.next
             self.next += number == self.next
         if len(self.recent) > max(RECENT, len(self.hashes) // 8):
             every = np.concatenate([self.hashes, np.fromiter(self.recent.keys(), np.uint64, len(self.recent))])

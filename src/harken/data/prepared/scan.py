@@ -30,12 +30,12 @@ from harken.data.splits import (
     BLOCK_ROWS,
     DIGEST_SPACE,
     Size,
+    all_held_out,
     encode_row,
     format_digest,
     row_digest,
     split_positions,
 )
-from harken.errors import UserError
 from harken.worker_pool import ordered_map
 
 CODES = "codes.u8"
@@ -250,11 +250,6 @@ class Scanned:
             raise all_held_out()
         extra = {reason: counts[LEFT_OUT]} if counts[LEFT_OUT] else {}
         self.write_index(reader, ["train", *sizes], list(sizes), extra)
-
-
-def all_held_out() -> UserError:
-    """The error where every training row is held out."""
-    return UserError("every training example is also in the validation or test data; give other files")
 
 
 def json_line(value: Any) -> bytes:

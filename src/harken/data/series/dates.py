@@ -88,12 +88,12 @@ def calendar_features(dates: Sequence[datetime], names: Sequence[str]) -> np.nda
     """(N, 2 for each name): where each date lies in its year, week or day."""
     columns = []
     for name in names:
-        places = np.array([_place(date, name) for date in dates], dtype=np.float64)
-        columns += [np.sin(2 * np.pi * places / PERIODS[name]), np.cos(2 * np.pi * places / PERIODS[name])]
+        positions = np.array([_position(date, name) for date in dates], dtype=np.float64)
+        columns += [np.sin(2 * np.pi * positions / PERIODS[name]), np.cos(2 * np.pi * positions / PERIODS[name])]
     return np.stack(columns, 1) if columns else np.zeros((len(dates), 0))
 
 
-def _place(date: datetime, name: str) -> float:
+def _position(date: datetime, name: str) -> float:
     if name == "month":
         return date.month - 1
     if name == "day":

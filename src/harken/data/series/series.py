@@ -132,12 +132,12 @@ def _groups(table: dict[str, list[Any]], group: str | None) -> list[tuple[str, l
 def _numbers(
     cells: list[Any], column: str, rows: list[int], where: str, missing: str, open_end: bool = False
 ) -> np.ndarray:
-    kept = len(cells)
-    while open_end and kept and math.isnan(_number(cells[kept - 1])):
-        kept -= 1
-    if open_end and 0 < kept < len(cells):
-        known = _numbers(cells[:kept], column, rows[:kept], where, missing)
-        return np.concatenate([known, np.full(len(cells) - kept, np.nan)])
+    known_count = len(cells)
+    while open_end and known_count and math.isnan(_number(cells[known_count - 1])):
+        known_count -= 1
+    if open_end and 0 < known_count < len(cells):
+        known = _numbers(cells[:known_count], column, rows[:known_count], where, missing)
+        return np.concatenate([known, np.full(len(cells) - known_count, np.nan)])
     values = np.empty(len(cells))
     for place, cell in enumerate(cells):
         values[place] = _number(cell)

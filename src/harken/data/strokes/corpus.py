@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from harken.data.splits import content_key, digest, size_of, split_groups, without_held_out
+from harken.data.parts import divide
+from harken.data.prepared.scan import RowKind
+from harken.data.splits import content_key, digest, size_of
 from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.files import read_npz, read_strokes
 from harken.data.synthetic.penfont.lines import penfont
@@ -68,38 +71,30 @@ def read_strokes_corpus(config: StrokeConfig) -> StrokeCorpus:
     Raises:
         UserError: bad files, or nothing left to train on.
     """
-    if config.corpus:
-        corpus = StrokeCorpus("penfont", penfont(config.size, config.seed))
-    elif config.file:
-        corpus = StrokeCorpus(Path(config.file).name.split(".")[0], read_npz(config.file))
-    else:
-        assert config.train is not None  # the recipe asks for it
-        corpus = StrokeCorpus(Path(config.train).name.split(".")[0], _from_files(config))
-    if not config.corpus:
-        held_out = [drawings for name, drawings in corpus.splits.items() if name != "train"]
-        corpus.splits["train"], corpus.skipped = without_held_out(corpus.splits["train"], held_out, _key)
+    corpus = StrokeCorpus("penfont", penfont(config.size, config.seed)) if config.corpus else _from_files(config)
     limit = config.max_points
     for name in ("train", "valid"):
-        kept = [drawing for drawing in corpus.splits[name] if limit is None or len(drawing) <= limit]
-        if len(kept) < len(corpus.splits[name]):
-            corpus.skipped[f"{name} longer than data.max_points {limit}"] = len(corpus.splits[name]) - len(kept)
-        if not kept:
+        short_enough = [drawing for drawing in corpus.splits[name] if limit is None or len(drawing) <= limit]
+        if len(short_enough) < len(corpus.splits[name]):
+            corpus.skipped[f"{name} longer than data.max_points {limit}"] = len(corpus.splits[name]) - len(short_enough)
+        if not short_enough:
             raise UserError(
                 f"no drawing of {corpus.name} is left for {name}; raise data.max_points {limit}, or give more"
             )
-        corpus.splits[name] = kept
+        corpus.splits[name] = short_enough
     return corpus
 
 
-def _from_files(config: StrokeConfig) -> dict[str, list[Drawing]]:
-    train = read_strokes(config.train or "")
-    if config.valid:
-        valid = read_strokes(config.valid)
+def _from_files(config: StrokeConfig) -> StrokeCorpus:
+    if config.file:
+        given = read_npz(config.file)
     else:
-        parts = split_groups([_key(drawing) for drawing in train], {"valid": size_of(None)}, config.seed)
-        train, valid = [train[row] for row in parts["train"]], [train[row] for row in parts["valid"]]
-    return {"train": train, "valid": valid, "test": read_strokes(config.test) if config.test else []}
+        files = {"train": config.train, "valid": config.valid, "test": config.test}
+        given = {split: read_strokes(path) for split, path in files.items() if path}
+    train, sizes = given.pop("train"), {} if "valid" in given else {"valid": size_of(None)}
+    parts = divide(DRAWINGS, train, sizes, config.seed, [*chain(*given.values())])
+    splits = {"train": list(parts.train), "valid": [], "test": [], **parts.held, **given}
+    return StrokeCorpus(Path(config.file or config.train or "").name.split(".")[0], splits, parts.skipped)
 
 
-def _key(drawing: Drawing) -> str:
-    return content_key(drawing.points)
+DRAWINGS = RowKind("drawings", Drawing, lambda drawing: content_key(drawing.points))

@@ -66,5 +66,5 @@ def clause(numbers: random.Random, thing: str, positive: bool) -> str:
     """`the soup was not very good`: something said of one thing."""
     turned = numbers.random() < 0.4
     words = GOOD if positive != turned else BAD
-    said = f"{numbers.choice(DEGREES)} {numbers.choice(words)}".strip()
-    return f"the {thing} {numbers.choice(VERBS)} {numbers.choice(TURNS) + ' ' if turned else ''}{said}"
+    predicate = f"{numbers.choice(DEGREES)} {numbers.choice(words)}".strip()
+    return f"the {thing} {numbers.choice(VERBS)} {numbers.choice(TURNS) + ' ' if turned else ''}{predicate}"

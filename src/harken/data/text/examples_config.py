@@ -119,14 +119,14 @@ class ExamplesConfig(DataTable):
     def _fits_together(self) -> ExamplesConfig:
         if self.corpus and (self.train or self.valid or self.test):
             raise ValueError("data.corpus is made by harken, but files are named too: keep one of them")
-        made = {"opinions": "text", "gestures": "signal"}.get(self.corpus or "", self.kind)
-        if made != self.kind:
-            raise ValueError(f'data.corpus {self.corpus} has data.kind = "{made}", not "{self.kind}"')
+        generated_kind = {"opinions": "text", "gestures": "signal"}.get(self.corpus or "", self.kind)
+        if generated_kind != self.kind:
+            raise ValueError(f'data.corpus {self.corpus} has data.kind = "{generated_kind}", not "{self.kind}"')
         if self.format != "auto" and (self.format in SIGNALS) != (self.kind == "signal"):
             raise ValueError(f'data.format = "{self.format}" does not hold examples of data.kind = "{self.kind}"')
         return self
 
     def split(self, name: str) -> ExamplesConfig:
         """The table with everything that a split of its own says; `train` holds its files."""
-        said = {key: value for key, value in getattr(self, name).model_dump().items() if value is not None}
-        return self.model_copy(update={"valid": None, "test": None, "train": said.pop("files"), **said})
+        overrides = {key: value for key, value in getattr(self, name).model_dump().items() if value is not None}
+        return self.model_copy(update={"valid": None, "test": None, "train": overrides.pop("files"), **overrides})

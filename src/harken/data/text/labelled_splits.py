@@ -41,7 +41,7 @@ def read_splits(data: ExamplesConfig) -> LabelledSplits:
         UserError: files that cannot be read, or too few examples.
     """
     if data.corpus:
-        return _made(data)
+        return _generated(data)
     paths = _train_files(data)
     given = {part: read_examples(data.split(part)).wholes() for part in ("test", "valid") if getattr(data, part)}
     is_lines = data.kind == "text" and all(format_of(path, data) in READERS for path in paths)
@@ -202,10 +202,10 @@ def read_files(
     for path in paths:
         own = configured(path, data)
         given = {"text_column": text_column, "label_column": label_column, "names": names and dict(names)}
-        said: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        overrides: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         chosen = labelled_format(path, own) if form == "auto" else form
-        said |= {"corpus": None, "dir": None, "train": str(path), "valid": None, "test": None, "format": chosen}
-        examples = read_examples(own.model_copy(update=said)).wholes()
+        overrides |= {"corpus": None, "dir": None, "train": str(path), "valid": None, "test": None, "format": chosen}
+        examples = read_examples(own.model_copy(update=overrides)).wholes()
         if names is None and own.names and chosen != trained_format(own) and examples.fine is not None:
             notes.append(_renamed(path, examples))
         notes += [f"{path}: skipped {count:,}: {reason}" for reason, count in examples.skipped.items()]
@@ -255,7 +255,7 @@ def _name(data: ExamplesConfig) -> str:
     return Path(data.dir).name if data.dir else Path(first).name.partition(".")[0]
 
 
-def _made(data: ExamplesConfig) -> LabelledSplits:
+def _generated(data: ExamplesConfig) -> LabelledSplits:
     if data.corpus == "opinions":
         from harken.data.synthetic.opinions import make_splits
     else:

@@ -50,14 +50,14 @@ def iterate_tagged(path: str | Path, form: str = "auto", word: Column = None, ta
     if form == "jsonl":
         sentences = _from_table(path, "tokens" if word is None else str(word), "tags" if tag is None else str(tag))
     elif form == "conllu":
-        places = (
-            _conllu_place(path, "form" if word is None else word),
-            _conllu_place(path, "upos" if tag is None else tag),
+        columns = (
+            _conllu_column(path, "form" if word is None else word),
+            _conllu_column(path, "upos" if tag is None else tag),
         )
-        sentences = parse_columns(_words_alone(path), str(path), *places, separator="\t")
+        sentences = parse_columns(_words_alone(path), str(path), *columns, separator="\t")
     else:
-        places = _number(path, word, 0), _number(path, tag, -1)
-        sentences = parse_columns(read_lines(path), str(path), *places)
+        columns = _number(path, word, 0), _number(path, tag, -1)
+        sentences = parse_columns(read_lines(path), str(path), *columns)
     first = next(sentences, None)
     if first is None:
         raise UserError(f"{path} holds no sentence; give a file with at least one word and its tag")
@@ -77,10 +77,10 @@ def read_words(path: str | Path, form: str, word: Column = None) -> Iterator[lis
             yield list(as_tagged([sentence], [sentence], str(path))[0].words) if sentence else []
         return
     if form == "conllu":
-        place, lines, separator = _conllu_place(path, "form" if word is None else word), _words_alone(path), "\t"
+        index, lines, separator = _conllu_column(path, "form" if word is None else word), _words_alone(path), "\t"
     else:
-        place, lines, separator = _number(path, word, 0), read_lines(path), None
-    for sentence in parse_columns(lines, str(path), place, place, separator):
+        index, lines, separator = _number(path, word, 0), read_lines(path), None
+    for sentence in parse_columns(lines, str(path), index, index, separator):
         yield list(sentence.words)
 
 
@@ -134,7 +134,7 @@ def _words_alone(path: Path) -> Iterator[str]:
         yield SKIPPED if line.startswith("#") or ("\t" in line and ("-" in first or "." in first)) else line
 
 
-def _conllu_place(path: Path, column: int | str) -> int:
+def _conllu_column(path: Path, column: int | str) -> int:
     if isinstance(column, int):
         if not 0 <= column < len(CONLLU):
             raise UserError(f"{path} has 10 columns, numbered from 0, so there is no column {column}")

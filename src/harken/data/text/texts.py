@@ -48,9 +48,9 @@ class TextCorpus:
         return {"train": digest(self.train), "valid": digest(self.valid), "test": digest(self.test)}
 
     @property
-    def held_out(self) -> dict[str, Sequence[str]]:
+    def held_out(self) -> dict[str, list[str]]:
         """The texts that a model can be scored on, by the name of the split."""
-        return {"valid": self.valid, **({"test": self.test} if self.test else {})}
+        return {"valid": list(self.valid), **({"test": list(self.test)} if self.test else {})}
 
 
 def read_texts(config: TextConfig) -> TextCorpus:
@@ -167,7 +167,8 @@ def _phrasebook(config: TextConfig | LinesConfig) -> TextCorpus:
 
     corpus = load_phrasebook(config.seed, train=config.size)
     splits = (corpus.train, corpus.valid, corpus.tests["test"])
-    return TextCorpus("phrasebook", *([pair.source for pair in split] for split in splits))
+    train, valid, test = ([pair.source for pair in split] for split in splits)
+    return TextCorpus("phrasebook", train, valid, test)
 
 
 def _lines(paths: Sequence[Path]) -> list[str]:

@@ -39,9 +39,9 @@ class WordTokenizer(VocabularyTokenizer):
     def count(cls, texts: Iterable[str]) -> Counter[str]:
         """How often each token occurs; every whitespace word is cut once."""
         counts: Counter[str] = Counter()
-        for word, seen in Counter(chain.from_iterable(map(str.split, texts))).items():
+        for word, count in Counter(chain.from_iterable(map(str.split, texts))).items():
             for token in split_word(word):
-                counts[token] += seen
+                counts[token] += count
         return counts
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -16,8 +16,9 @@ from importlib import resources
 
 from harken.errors import require_extra
 from harken.inspection.figure.palette import DARK, DEEP, FAINT, LIGHT, Palette, css
-from harken.inspection.figure.spec import Figure, Heat, Panel, number, table
+from harken.inspection.figure.spec import Figure, Heat, Panel
 from harken.inspection.figure.text import cut, printable
+from harken.inspection.figure.values import number, table
 
 ROOMY = 14  # up to this many columns the number stands in the cell
 

@@ -60,12 +60,10 @@ def run(model: nn.Module, batch: Any, loss: Loss | None = None, lengths: Tensor 
     """
     if isinstance(loss, str) and loss not in ("last", "all"):
         raise UserError(f'loss is {loss!r}; it may be "last", "all", or a function of what the model returns')
-    if hasattr(batch, "predictions"):
-        return _prediction_loss(model, batch, loss or "last")
+    if hasattr(batch, "predictions") or (hasattr(batch, "target_input") and hasattr(model, "logits")):
+        return _token_loss(model, batch, loss or "last")
     if hasattr(batch, "losses"):
         return _step_loss(model, batch, loss or "last")
-    if hasattr(batch, "target_input") and hasattr(model, "logits"):
-        return _translation_loss(model, batch, loss or "last")
     result = model(*_arguments(batch), **_options(batch, lengths))
     if callable(loss):
         value = loss(result)
@@ -127,34 +125,27 @@ def _is_time_first_layer(model: nn.Module) -> bool:
     return next((not module.batch_first for module in model.modules() if hasattr(module, "batch_first")), False)
 
 
-def _prediction_loss(model: nn.Module, batch: Any, loss: Loss) -> Tensor:
-    logits, targets, last = batch.predictions(model)
+def _token_loss(model: Any, batch: Any, loss: Loss) -> Tensor:
+    """The cross-entropy of tokens, from what predicts them or from the states of a translator's decoder."""
+    if hasattr(batch, "predictions"):
+        hidden, targets, last = batch.predictions(model)  # (B, T, V), (B, T), (B,)
+        logits: Callable[[Tensor], Tensor] = nn.Identity()
+    else:
+        batch = batch.to(next(model.parameters()).device)
+        hidden, logits = model(batch.source, batch.source_lengths, batch.target_input), model.logits  # (B, T, D)
+        targets, last = batch.target_output, batch.target_lengths - 1
     if callable(loss):
-        return loss(logits).reshape(())
-    rows = torch.arange(len(last), device=logits.device)
-    if loss == "last":
-        return F.cross_entropy(logits[rows, last], targets[rows, last], reduction="sum")
-    real = torch.arange(logits.shape[1], device=logits.device) <= last[:, None]
-    return F.cross_entropy(logits[real], targets[real], reduction="sum")
+        return loss(hidden).reshape(())
+    chosen = _steps(hidden, last, loss)
+    return F.cross_entropy(logits(hidden[chosen]), targets[chosen], reduction="sum")
 
 
 def _step_loss(model: nn.Module, batch: Any, loss: Loss) -> Tensor:
     losses, last = batch.losses(model)  # (B, T), (B,)
-    if callable(loss):
-        return loss(losses).reshape(())
-    steps = torch.arange(losses.shape[1], device=losses.device)
-    real = steps == last[:, None] if loss == "last" else steps <= last[:, None]
-    return torch.where(real, losses, 0.0).sum()
+    return loss(losses).reshape(()) if callable(loss) else torch.where(_steps(losses, last, loss), losses, 0.0).sum()
 
 
-def _translation_loss(model: Any, batch: Any, loss: Loss) -> Tensor:
-    device = next(model.parameters()).device
-    batch = batch.to(device)
-    hidden = model(batch.source, batch.source_lengths, batch.target_input)  # (B, T, D)
-    if callable(loss):
-        return loss(hidden).reshape(())
-    targets, last = batch.target_output, batch.target_lengths - 1
-    if loss == "last":
-        rows = torch.arange(len(last), device=device)
-        return F.cross_entropy(model.logits(hidden[rows, last]), targets[rows, last], reduction="sum")
-    return F.cross_entropy(model.logits(hidden).flatten(0, 1), targets.flatten(), ignore_index=0, reduction="sum")
+def _steps(values: Tensor, last: Tensor, loss: str) -> Tensor:
+    """(B, T): the last step of each row, or all up to it."""
+    steps = torch.arange(values.shape[1], device=values.device)
+    return steps == last[:, None] if loss == "last" else steps <= last[:, None]

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from harken.inspection.figure.spec import plain
+from harken.inspection.figure.values import plain
 
 VANISHED = 1 / 20  # share of the gradient at the far end below which it has vanished
 EXPLODED = 20.0  # and above which it has exploded

@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harken.errors import UserError
-from harken.inspection.figure.spec import Figure, Heat, number
+from harken.inspection.figure.spec import Figure, Heat
 from harken.inspection.figure.tree import Branch, Tree
+from harken.inspection.figure.values import number
 from harken.inspection.pictures.picture import Picture
 
 

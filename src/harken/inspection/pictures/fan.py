@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harken.inspection.figure.spec import Band, Figure, Lines, Mark, Series, round_ticks
+from harken.inspection.figure.spec import Band, Figure, Lines, Mark, Series
+from harken.inspection.figure.values import round_ticks
 from harken.inspection.pictures.picture import Picture
 
 SEASONS = 3  # of history that are drawn

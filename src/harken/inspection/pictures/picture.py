@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError, require_extra
 from harken.files import atomic_write
-from harken.inspection.figure.spec import Figure, plain
+from harken.inspection.figure.spec import Figure
+from harken.inspection.figure.values import plain
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions

@@ -239,7 +239,7 @@ class HeatMaps(Picture):
         return [figure for panel in self.panels for figure in panel.terminal_figures()]
 
 
-class HopMap(Picture):
+class HopMap(ShadeTable):
     """Where each hop of a model that answers questions looked: facts down, hops across, the facts it needs marked.
 
     As in figure 3 of Sukhbaatar et al. (2015), "End-To-End Memory Networks".
@@ -272,20 +272,16 @@ class HopMap(Picture):
         Raises:
             UserError: weights that do not fit the facts, or are none.
         """
-        self.facts = [str(fact) for fact in facts]
         count = np.asarray(hops).shape[0] if np.asarray(hops).ndim else 0
-        self.hops = checked_weights(hops, (count, len(self.facts)), "hops x facts")
-        self.question, self.answer = question, answer
+        self.hops = checked_weights(hops, (count, len(facts)), "hops x facts")
+        names = [f"hop {number}" for number in range(1, count + 1)]
+        super().__init__(names, facts, self.hops.T, f"{question} → {answer}", across="hop", down="fact")
+        self.facts, self.question, self.answer = self.rows, question, answer
         self.needed = None if needed is None else frozenset(needed)
 
-    @property
-    def heading(self) -> str:
-        """The question and the answer."""
-        return f"{self.question} → {self.answer}"
-
-    def figures(self) -> list[Figure]:
-        names = [f"hop {number}" for number in range(1, len(self.hops) + 1)]
-        panel = Heat("", "hop", "fact", names, self.facts, self.hops.T.tolist(), 0.0, 1.0, "{:.2f}")
-        if self.needed is not None:
-            panel = replace(panel, marked=sorted(self.needed), mark_label="needed for the answer")
-        return [Figure(self.heading, [panel])]
+    def panel(self, title: str = "") -> Heat:
+        """The table as a panel of a figure, the facts that are needed marked."""
+        panel = super().panel(title)
+        if self.needed is None:
+            return panel
+        return replace(panel, marked=sorted(self.needed), mark_label="needed for the answer")

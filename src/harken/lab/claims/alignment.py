@@ -78,9 +78,9 @@ def judge(errors: dict[str, float], crossed: dict[str, float]) -> tuple[bool | N
 def run(settings: Settings, progress: Progress) -> Findings:
     """Train or load, align, and compare."""
     if settings.files:
-        model, pairs, training, where = _asked(settings.files)
+        model, pairs, training, where = _given(settings.files)
     else:
-        model, pairs, training, where = _made(settings, progress)
+        model, pairs, training, where = _trained(settings, progress)
     progress(0.8, "aligning")
     links: dict[str, list[list[Link]]] = {
         "attention": _attended(model, pairs),
@@ -129,7 +129,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
     return Findings(columns, rows, holds, verdict, figure, measured)
 
 
-def _made(settings: Settings, progress: Progress) -> tuple[Any, list[Pair], list[tuple[str, str]], str]:
+def _trained(settings: Settings, progress: Progress) -> tuple[Any, list[Pair], list[tuple[str, str]], str]:
     """A translator of the phrasebook, trained here."""
     from harken.api import train
     from harken.data.text.parallel import read_corpus
@@ -148,7 +148,7 @@ def _made(settings: Settings, progress: Progress) -> tuple[Any, list[Pair], list
     return model, pairs, training, f"phrasebook, {steps:,} updates on {len(training):,} pairs"
 
 
-def _asked(files: Sequence[Path]) -> tuple[Any, list[Pair], list[tuple[str, str]], str]:
+def _given(files: Sequence[Path]) -> tuple[Any, list[Pair], list[tuple[str, str]], str]:
     """A user's model and gold set."""
     from harken.api import load
     from harken.data.io.files import read_lines

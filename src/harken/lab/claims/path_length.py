@@ -132,13 +132,13 @@ def judge(chains: dict[str, dict[int, int]], apart: dict[str, dict[int, int]]) -
     flat = max(grows["self-attention"]) < FLAT
     longest = max(chains["RNN"])
 
-    def say(kind: str) -> str:
+    def both(kind: str) -> str:
         powers = "n^{:.2f} and n^{:.2f}".format(*grows[kind])
         return f"{kind} {chains[kind][longest]:,} and {apart[kind][longest]:,} (as {powers})"
 
     verdict = (
-        f"longest chain of operations and hops between the ends of {longest} words: {say('RNN')}, {say('LSTM')}, "
-        f"{say('self-attention')}; convolutions of 3 words need {apart['convolution'][longest]} layers, dilated ones "
+        f"longest chain of operations and hops between the ends of {longest} words: {both('RNN')}, {both('LSTM')}, "
+        f"{both('self-attention')}; convolutions of 3 words need {apart['convolution'][longest]} layers, dilated ones "
         f"{apart['dilated convolution'][longest]}"
     )
     return grade(recurrent and flat, recurrent or flat), verdict

@@ -50,7 +50,7 @@ def operations(layer: str, length: int) -> dict[str, int]:
     return {"all": counter.get_total_flops(), "attention": batched}
 
 
-def kept(forward: Callable[[Tensor], Any], length: int) -> int:
+def saved_bytes(forward: Callable[[Tensor], Any], length: int) -> int:
     """Bytes a forward pass keeps for the backward one, without the parameters; what is shared counts once."""
     values = torch.randn(1, length, WIDTH, requires_grad=True)
     storages: dict[int, int] = {}
@@ -77,9 +77,9 @@ def measure(length: int, budget: float, seed: int) -> dict[str, Any]:
         for name, layer in recurrent.items():
             time[name] = seconds(lambda layer=layer: layer(values), budget)  # type: ignore[misc]
     memory = {
-        "attention, reference": kept(lambda x: attention.with_weights(x, None, False), length),
-        "attention, fast": kept(attention, length),
-        "LSTM, reference": kept(recurrent["LSTM"].reference, length),
+        "attention, reference": saved_bytes(lambda x: attention.with_weights(x, None, False), length),
+        "attention, fast": saved_bytes(attention, length),
+        "LSTM, reference": saved_bytes(recurrent["LSTM"].reference, length),
     }
     return {"operations": {name: operations(name, length) for name in LAYERS}, "seconds": time, "bytes": memory}
 

@@ -10,11 +10,4 @@ from __future__ import annotations
 
 from harken.data.synthetic.phrasebook.splits import generate, load_phrasebook
 
-__all__ = ["generate", "lexeme_count", "load_phrasebook"]
-
-
-def lexeme_count() -> int:
-    """How many dictionary entries the grammar draws on."""
-    from harken.data.synthetic.phrasebook.grammar import inventory
-
-    return sum(inventory().values())
+__all__ = ["generate", "load_phrasebook"]

@@ -17,7 +17,6 @@ from harken.data.synthetic.phrasebook import lexicon, scenes
 from harken.data.synthetic.phrasebook.composer import is_person
 from harken.data.synthetic.phrasebook.lexicon import Verb, any_together
 from harken.data.synthetic.phrasebook.links import Words, make_pair
-from harken.data.synthetic.phrasebook.nominals import DETERMINERS
 from harken.data.synthetic.phrasebook.sentences import Sentences
 from harken.data.synthetic.phrasebook.simple import Questions
 from harken.data.synthetic.phrasebook.trees import PRONOUN, Both, Clause, Name, NounPhrase
@@ -225,24 +224,3 @@ class Grammar(Compounds):
                 self.words.clause(clause), lexicon.REPORTS if clause.tense == "future" else lexicon.REPORTS[:-1]
             )
         return self.chain()
-
-
-def inventory() -> dict[str, int]:
-    """Part of speech -> entries."""
-    determiners = [word for word in DETERMINERS if word not in lexicon.NUMBERS and word != "these"]
-    return {
-        "nouns": len(lexicon.NOUNS),
-        "verbs": len(lexicon.VERBS)
-        + len(lexicon.MODALS)
-        + len(lexicon.REPORTS)
-        + 4,  # be, go (is going to), rain, snow
-        "adjectives": len(lexicon.ADJECTIVES) + len(lexicon.FEELINGS),
-        "adverbs": len(lexicon.ADVERB) + len(lexicon.DEGREES),
-        "prepositions": len(lexicon.PREPOSITION),
-        "determiners": len(determiners) + 3,  # many, all, any
-        "numbers": len(lexicon.NUMBERS),
-        "pronouns": len({pronoun.english for pronoun in PRONOUN.values()}),
-        "conjunctions": len(lexicon.CONJUNCTION) + 1,  # that
-        "time expressions": len(lexicon.TIMES),
-        "names": len(scenes.PERSON_NAMES),
-    }

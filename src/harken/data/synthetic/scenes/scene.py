@@ -70,7 +70,7 @@ def draw_things(random: np.random.Generator, count: int, size: int) -> list[Thin
     while True:
         things: list[Thing] = []
         for _ in range(count):
-            thing = _place(random, things, size)
+            thing = _try_thing(random, things, size)
             if thing is None:
                 break
             things.append(thing)
@@ -78,7 +78,7 @@ def draw_things(random: np.random.Generator, count: int, size: int) -> list[Thin
             return things
 
 
-def _place(random: np.random.Generator, things: Sequence[Thing], size: int) -> Thing | None:
+def _try_thing(random: np.random.Generator, things: Sequence[Thing], size: int) -> Thing | None:
     for _ in range(TRIES):
         kind, colour, shape = (_one_of(random, names) for names in (SIZES, COLOURS, SHAPES))
         radius = float(random.uniform(*SIZES[kind])) * size
@@ -141,5 +141,5 @@ def captions_of(things: Sequence[Thing]) -> list[str]:
 
 def _caption(things: Sequence[Thing]) -> str:
     first, *others = things
-    others_said = " and ".join(f"{relation(first, other)} a {other.phrase}" for other in others)
-    return f"a {first.phrase} {others_said}".strip()
+    relations = " and ".join(f"{relation(first, other)} a {other.phrase}" for other in others)
+    return f"a {first.phrase} {relations}".strip()

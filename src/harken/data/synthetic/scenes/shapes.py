@@ -57,8 +57,8 @@ def inside(shape: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def coverage(shape: str, centre: tuple[float, float], radius: float, angle: float, size: int) -> np.ndarray:
     """The share of every pixel (size, size) that the shape covers; centre (x, y) and radius in pixels."""
     covered = np.zeros((size, size), np.float32)
-    left, top = (max(0, math.floor(place - radius)) for place in centre)
-    right, bottom = (min(size, math.ceil(place + radius)) for place in centre)
+    left, top = (max(0, math.floor(coordinate - radius)) for coordinate in centre)
+    right, bottom = (min(size, math.ceil(coordinate + radius)) for coordinate in centre)
     across = (left + (np.arange((right - left) * FINE) + 0.5) / FINE - centre[0]) / radius
     down = (top + (np.arange((bottom - top) * FINE) + 0.5) / FINE - centre[1]) / radius
     x, y = across[None, :], down[:, None]

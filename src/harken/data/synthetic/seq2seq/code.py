@@ -68,10 +68,10 @@ def condition(random: Random) -> tuple[str, str]:
     words, sign = random.choice(list(WORDS["comparisons"].items()))
     left, right, yes, no = leaf(random), leaf(random), value(random, 1), value(random, 1)
     test = f"{left[1]} {sign} {right[1]}"
-    said = f"{left[0]} {words} {right[0]}"
+    condition_words = f"{left[0]} {words} {right[0]}"
     if random.random() < 0.5:
-        return f"if {said} then {yes[0]} , else {no[0]}", f"{yes[1]} if {test} else {no[1]}"
-    return f"{yes[0]} , if {said} , otherwise {no[0]}", f"{yes[1]} if {test} else {no[1]}"
+        return f"if {condition_words} then {yes[0]} , else {no[0]}", f"{yes[1]} if {test} else {no[1]}"
+    return f"{yes[0]} , if {condition_words} , otherwise {no[0]}", f"{yes[1]} if {test} else {no[1]}"
 
 
 MAKER = Maker(draw, meaning=lambda pair: pair.target, source="instruction", target="code")

@@ -12,8 +12,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from harken.inspection.figure.palette import LIGHT, css
 from harken.inspection.figure.paper.style import LINE, MUTED, SERIES, TEXT, WARM, Drawn, Hint, Measure, label_of
-from harken.inspection.figure.spec import Bars, Group, Lines, Mark, log_tick
+from harken.inspection.figure.spec import Bars, Group, Lines, Mark
 from harken.inspection.figure.text import printable
+from harken.inspection.figure.values import log_tick
 
 MARKERS = "os^DvPX*"
 DASHES = ((5.0, 3.0), (1.5, 2.0), (7.0, 2.0, 1.5, 2.0))  # of marks, so that the legend can tell them apart

@@ -26,9 +26,10 @@ from harken.inspection.figure.paper.style import (
     Measure,
     Size,
 )
-from harken.inspection.figure.spec import Heat, Raster, log_tick
+from harken.inspection.figure.spec import Heat, Raster
 from harken.inspection.figure.text import cut, printable
 from harken.inspection.figure.tree import Tree
+from harken.inspection.figure.values import log_tick
 
 LONGEST, LANE = 14, 0.3  # characters of a label; inches between lines
 

@@ -14,9 +14,10 @@ from rich.style import Style
 from rich.text import Text
 
 from harken.inspection.figure.palette import DARK
-from harken.inspection.figure.spec import Bars, Lines, Tokens, log_tick, round_ticks
+from harken.inspection.figure.spec import Bars, Lines, Tokens
 from harken.inspection.figure.terminal.cells import TALLEST, WIDEST, series_style
 from harken.inspection.figure.text import cut, fill, printable
+from harken.inspection.figure.values import log_tick, round_ticks
 
 EIGHTHS = " ▏▎▍▌▋▊▉"
 SIGNS = "●▲■◆○△□◇"

@@ -11,9 +11,10 @@ from rich.style import Style
 from rich.text import Text
 
 from harken.inspection.figure.palette import DARK, FAINT
-from harken.inspection.figure.spec import Images, Raster, Strips, Strokes, round_ticks
+from harken.inspection.figure.spec import Images, Raster, Strips, Strokes
 from harken.inspection.figure.terminal.cells import ABOVE, TALLEST, cell, cell_style
 from harken.inspection.figure.text import cut, fill, wrap
+from harken.inspection.figure.values import round_ticks
 
 LEVELS = "▁▂▃▄▅▆▇█"
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # of a Braille pattern: row, column
