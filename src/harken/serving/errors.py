@@ -51,7 +51,7 @@ class QuotaExceeded(ApiError):
         super().__init__(403, "the characters of this API key are used up")
 
 
-class TooLarge(ApiError):
+class BodyTooLarge(ApiError):
     """The body of a request has too many bytes."""
 
     def __init__(self, limit: int) -> None:

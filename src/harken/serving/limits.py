@@ -27,9 +27,9 @@ from starlette.requests import ClientDisconnect
 from harken.errors import UserError
 from harken.serving.errors import (
     ApiError,
+    BodyTooLarge,
     MissingKey,
     QuotaExceeded,
-    TooLarge,
     WrongKey,
     describe_internal_error,
     error_response,
@@ -180,7 +180,7 @@ class Exchange:
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
-                self.error = TooLarge(self._max)
+                self.error = BodyTooLarge(self._max)
                 raise self.error
         return message
 
@@ -260,7 +260,7 @@ class Guard:
         if self._is_foreign(scope["method"], headers):
             return ApiError(403, "requests of web pages of another origin are refused; --cors adds an origin")
         if length is not None and (len(length) > 15 or int(length) > self.settings.max_body):
-            return TooLarge(self.settings.max_body)
+            return BodyTooLarge(self.settings.max_body)
         return None
 
     def _is_foreign(self, method: str, headers: dict[bytes, bytes]) -> bool:
