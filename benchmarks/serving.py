@@ -3,6 +3,8 @@
     python benchmarks/serving.py runs/demo                                # all parts, about ten minutes
     python benchmarks/serving.py runs/demo --parts throughput --seconds 10
     python benchmarks/serving.py runs/demo --peer-python PYTHON --peer-model DIR    # also CTranslate2 behind FastAPI
+    python benchmarks/serving.py runs/demo --attack --record              # what holds under attack, about ten minutes
+    python benchmarks/serving.py runs/demo --attack --parts idle,sigkill --attack-seconds 10
 
 one core    sentences a second of requests with 1, 8 and 32 texts from many connections; one worker process on one core,
             the HTTP process and the clients on another; beside `harken translate --workers 1` on the first core
@@ -10,6 +12,8 @@ all cores   a worker for each core, HTTP process and clients on the same cores; 
 overload    for a minute ten times as many requests as the server can answer: every accepted one is answered, the others
             get 429 with Retry-After; the 99th percentile of accepted ones
 memory      resident memory of the server and its worker before and after 20,000 requests
+--attack    instead: ten times the load, slow and broken clients, idle connections, half-sent bodies, signals to workers
+            and to the server, a model that is swapped, memory (serving_attack.py); exit code 1 where one does not hold
 
 Rounds of `harken translate` (in its steady state, without loading) and of the server alternate, as other work on the
 machine comes and goes; medians are reported. CPU seconds are counted for each process, so the ratio of CPU time to that
@@ -35,6 +39,7 @@ from typing import Any
 
 import records
 from records import RECORDS, ROOT, facts_of, machine, table
+from serving_attack import ATTACKS, TABLE, run_attacks
 from serving_client import bodies, children, cpu_seconds, environment, overload, resident, saturate, server
 
 from harken.data.text.parallel import read_corpus
@@ -207,22 +212,56 @@ def parse() -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
-    parser.add_argument("--parts", default="throughput,overload,memory")
+    parser.add_argument("--parts", help="some parts only; default: throughput,overload,memory, or all attacks")
     parser.add_argument("--seconds", type=float, default=8, help="of each measurement of throughput")
     parser.add_argument("--rounds", type=int, default=3, help="of each part but memory")
     parser.add_argument("--overload-seconds", type=float, default=60)
-    parser.add_argument("--requests", type=int, default=20_000, help="of the part memory")
+    parser.add_argument("--requests", type=int, help="of the part memory; default: 20,000, of an attack 50,000")
     parser.add_argument("--sentences", type=int, default=8000)
     parser.add_argument("--peer-python", help="a Python with ctranslate2, fastapi, uvicorn and harken")
     parser.add_argument("--peer-model", help="the model as `harken export --to ctranslate2` wrote it")
+    parser.add_argument("--attack", action="store_true", help="attack a server on 127.0.0.1 and say what holds")
+    parser.add_argument("--attack-seconds", type=float, default=60, help="of each attack")
+    parser.add_argument("--attack-connections", type=int, default=10_000, help="that are idle")
+    parser.add_argument("--attack-timeout", type=float, default=60, help="seconds that the server gives a request")
+    parser.add_argument("--record", action="store_true", help="with --attack: write a dated record")
     parser.add_argument("--out", type=Path, default=RECORDS)
     return parser.parse_args()
+
+
+def attack(options: argparse.Namespace, sentences: list[str]) -> None:
+    """Attack a server, print a table, and write a record where asked."""
+    record = machine() | {"httptools": bool(find_spec("httptools"))}
+    names = options.parts.split(",") if options.parts else list(ATTACKS)
+    outcomes = run_attacks(
+        names,
+        options.model,
+        sentences,
+        options.attack_timeout,
+        seconds=options.attack_seconds,
+        connections=options.attack_connections,
+        count=options.requests or 50_000,
+    )
+    rows = [[name, *outcome.row()] for name, outcome in outcomes.items()]
+    record["attacks"] = {name: vars(outcome) | {"times": len(outcome.times)} for name, outcome in outcomes.items()}
+    bounds = f"Two workers, {options.attack_timeout:g} s for a request, {options.attack_seconds:g} s for an attack"
+    lines = [f"# harken serve under attack, {record['date']}", "",
+             f"{bounds}; load average at the start {record['load']:.1f}.", "", facts_of(record), table(TABLE, rows),
+             ""]  # fmt: skip
+    print("\n".join(lines))
+    if options.record:
+        records.write("serving-attack", record, "\n".join(lines), options.out, MODEL=options.model)
+    if not all(outcome.holds for outcome in outcomes.values()):
+        raise SystemExit(1)
 
 
 def main() -> None:
     options = parse()
     sentences = sentences_of(options.model, options.sentences)
-    parts = options.parts.split(",")
+    if options.attack:
+        attack(options, sentences)
+        return
+    parts = (options.parts or "throughput,overload,memory").split(",")
     record: dict[str, Any] = machine() | {"httptools": bool(find_spec("httptools"))}
     cpu, http = record["processor"], "httptools and uvloop" if record["httptools"] else "h11"
     lines = [f"# harken serve under load, {record['date']}", "",
@@ -261,7 +300,7 @@ def main() -> None:
                                   f"{result['p99']:,.0f}"])  # fmt: skip
                 lines += [table(["sent", "a second", "answers", "p50 ms of accepted", "p99 ms"], cells), ""]
             if "memory" in parts:
-                result = record["memory"] = memory_growth((host, port), pid, sentences, options.requests)
+                result = record["memory"] = memory_growth((host, port), pid, sentences, options.requests or 20_000)
                 lines += ["## Memory", "",
                           f"{result['before'] / 1e6:,.0f} MB of resident memory (server and worker) before, "
                           f"{result['after'] / 1e6:,.0f} MB after {result['requests']:,} requests: "

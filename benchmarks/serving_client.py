@@ -62,7 +62,7 @@ def resident(pids: list[int]) -> int:
 def server(command: list[str], variables: dict[str, str] | None = None) -> Iterator[tuple[str, int, int]]:
     """Start a server that prints `http://HOST:PORT` when it is ready; its host, port and process."""
     pipes: dict[str, Any] = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True}
-    process = subprocess.Popen(command, env=variables or environment(), **pipes)
+    process = subprocess.Popen(command, env=variables or environment(), start_new_session=True, **pipes)
     try:
         assert process.stderr is not None
         for line in process.stderr:

@@ -13,6 +13,8 @@ import pytest
 import typer
 
 from harken.cli.app import app as cli
+from harken.errors import UserError
+from harken.serving.limits import require_keys
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
@@ -46,6 +48,15 @@ def test_the_entry_point_is_a_command_of_harken() -> None:
     assert (program, verb) == ("harken", "serve")
     found = serve_accepts([*options, "/models/demo"])
     assert found["host"] == "0.0.0.0" and found["port"] == int(instruction("EXPOSE")[0])
+    assert found["state"] == Path(instruction("VOLUME")[0])
+
+
+def test_the_image_does_not_serve_without_keys_and_nothing_says_otherwise() -> None:
+    options = serve_accepts([*json.loads(instruction("ENTRYPOINT")[0])[2:], "/models/demo"])
+    with pytest.raises(UserError, match="--api-keys FILE"):
+        require_keys(options["host"], options["api_keys"], options["no_keys"])
+    for path in (ROOT / "Dockerfile", ROOT / "compose.yaml", *(ROOT / "deploy").iterdir()):
+        assert "--no-keys" not in path.read_text(encoding="utf-8"), path
 
 
 def test_what_the_image_copies_is_there_and_not_ignored() -> None:
@@ -61,29 +72,61 @@ def test_what_the_image_copies_is_there_and_not_ignored() -> None:
 def test_the_image_runs_as_a_user_without_rights() -> None:
     (user,) = instruction("USER")
     assert user.isdigit() and int(user) > 0
-    security = manifests()["Deployment"]["spec"]["template"]["spec"]["securityContext"]
-    assert security["runAsNonRoot"] and security["runAsUser"] == int(user)
+    for pod in all_pods():
+        security = pod["securityContext"]
+        assert security["runAsNonRoot"] and security["runAsUser"] == security["fsGroup"] == int(user)
+        for container in pod["containers"]:
+            assert container["securityContext"] == {
+                "readOnlyRootFilesystem": True,
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+            assert mounted.keys() == {volume["name"] for volume in pod["volumes"]}
+            assert mounted["tmp"] == "/tmp"
+
+
+def all_pods() -> list[Any]:
+    """The pods of all manifests."""
+    ray = manifests("kuberay.yaml")
+    clusters = [ray["RayService"]["spec"]["rayClusterConfig"], ray["RayJob"]["spec"]["rayClusterSpec"]]
+    groups = [group for cluster in clusters for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])]
+    return [part["template"]["spec"] for part in (manifests()["Deployment"]["spec"], *groups)]
 
 
 def test_health_checks_ask_a_route_of_the_server(capital_client: Any) -> None:
     (container,) = manifests()["Deployment"]["spec"]["template"]["spec"]["containers"]
-    asked = {container[probe]["httpGet"]["path"] for probe in ("startupProbe", "readinessProbe", "livenessProbe")}
+    asked = {
+        probe: container[probe]["httpGet"]["path"] for probe in ("startupProbe", "readinessProbe", "livenessProbe")
+    }
+    assert asked == {"startupProbe": "/ready", "readinessProbe": "/ready", "livenessProbe": "/health"}
     (check,) = instruction("HEALTHCHECK")
-    asked |= set(re.findall(r"127\.0\.0\.1:5000(/\w+)", check))
-    assert asked == {"/health"}
+    assert re.findall(r"127\.0\.0\.1:5000(/\w+)", check) == ["/health"]
     assert capital_client.get("/health").status_code == 200
 
 
-def test_compose_and_kubernetes_give_options_that_exist() -> None:
-    service = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]["harken"]
+def test_compose_gives_keys_by_a_secret_and_a_root_that_cannot_be_written() -> None:
+    file = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+    service = file["services"]["harken"]
     assert service["read_only"] and service["cap_drop"] == ["ALL"] and service["tmpfs"] == ["/tmp"]
-    assert service["ports"] == ["127.0.0.1:5000:5000"]
-    assert serve_accepts(service["command"])["models"] == ["/models/demo"]
-    (container,) = manifests()["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert service["security_opt"] == ["no-new-privileges:true"] and service["ports"] == ["127.0.0.1:5000:5000"]
+    options = serve_accepts(service["command"])
+    assert options["models"] == ["/models/demo"]
+    (secret,) = service["secrets"]
+    assert options["api_keys"] == Path("/run/secrets") / secret and secret in file["secrets"]
+    assert [volume.split(":")[1] for volume in service["volumes"]] == ["/models", *instruction("VOLUME")]
+    assert "state" in file["volumes"]
+
+
+def test_kubernetes_gives_keys_by_a_secret_and_a_root_that_cannot_be_written() -> None:
+    pod = manifests()["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
     assert serve_accepts(container["args"])["api_keys"] == Path("/keys/keys.json")
     mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-    assert mounted == {"models": "/models", "keys": "/keys", "tmp": "/tmp"}
-    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert mounted == {"models": "/models", "keys": "/keys", "state": "/state", "tmp": "/tmp"}
+    volumes = {volume.pop("name"): volume for volume in pod["volumes"]}
+    assert volumes["keys"] == {"secret": {"secretName": "harken-keys", "defaultMode": 0o440}}
+    assert volumes["state"] == volumes["tmp"] == {"emptyDir": {}}
 
 
 def test_kuberay_names_an_application_and_a_command_that_exist() -> None:
@@ -105,8 +148,6 @@ def test_kuberay_names_an_application_and_a_command_that_exist() -> None:
 def test_pods_of_kuberay_run_one_image_and_report_nothing() -> None:
     found = manifests("kuberay.yaml")
     service, job = found["RayService"]["spec"]["rayClusterConfig"], found["RayJob"]["spec"]["rayClusterSpec"]
-    (user,) = instruction("USER")
-    assert service["headGroupSpec"]["template"]["spec"]["securityContext"]["runAsUser"] == int(user)
     for cluster in (service, job):
         assert cluster["authOptions"] == {"mode": "token"}
         assert f"ray[serve,data]=={cluster['rayVersion']}" in DOCKERFILE
@@ -115,4 +156,3 @@ def test_pods_of_kuberay_run_one_image_and_report_nothing() -> None:
             (container,) = pod["containers"]
             assert container["image"] == "harken-ray:latest"
             assert {"name": "RAY_USAGE_STATS_ENABLED", "value": "0"} in container["env"]
-            assert {mount["name"] for mount in container["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
