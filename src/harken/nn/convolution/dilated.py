@@ -51,7 +51,8 @@ class DilatedBlock(nn.Module):
         return torch.relu(self.inner_norm(self.narrow(torch.relu(self.narrow_norm(values)))))
 
     def _after(self, values: Tensor, states: Tensor) -> Tensor:
-        return values + self.dropout(self.widen(torch.relu(self.widen_norm(states))))
+        change: Tensor = self.dropout(self.widen(torch.relu(self.widen_norm(states))))
+        return values + change
 
 
 class DilatedDecoderBlock(DilatedBlock):
