@@ -220,9 +220,9 @@ def test_compiles_as_one_graph(layer_norm: bool) -> None:
     mine, others = (torch.autograd.grad(made.square().sum(), [values, *layer.parameters()]) for made in (found, right))
     # Each of the two is held to TOLERANCE from float64 by the tests above, hence twice that between them.
     assert furthest(list(mine), [part.double() for part in others]) < 2 * TOLERANCE[torch.float32]
-    # Element by element only without norms. The norm of U h multiplies gradients by about 5 at every step: they reach
-    # 40, and rounding grows along: on a CPU, where nothing is TF32, the loop and the CPU kernel differ by 1e-4 to 5e-4
-    # in single numbers (12 seeds) and by at most 1e-5 by norm, as each differs from float64. Without norms it is 5e-7.
+    # Element by element only without norms. The norm of U h multiplies gradients by about 5 at every step, so that they
+    # reach 40, and rounding grows along: on a CPU, where nothing is TF32, the loop and the CPU kernel differ by 1e-4 to
+    # 5e-4 in single numbers (12 seeds) and by at most 1e-5 by norm, as each differs from float64; without norms 5e-7.
     assert layer_norm or all(torch.allclose(a, b, atol=1e-4) for a, b in zip(mine, others, strict=True))
 
 

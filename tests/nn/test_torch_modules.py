@@ -334,3 +334,12 @@ def test_passes_torchs_check_with_all_entries(name: str, check: Callable[[Case],
 def test_the_page_names_classes_and_checks() -> None:
     known = {check.__name__.removeprefix("check_") for check in CHECKS}
     assert all(name in NAMES and check in known for name, check in listed())
+
+
+def test_an_entry_of_the_page_that_passes_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("| `RNNCell` | strides | `bias` | it passes |\n")
+    monkeypatch.setattr(f"{__name__}.PAGE", page)
+    assert listed()["RNNCell", "strides"].pattern == "bias"
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        run_check("RNNCell", check_strides, 1)

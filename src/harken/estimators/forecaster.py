@@ -115,7 +115,8 @@ class SequenceForecaster(RegressorMixin, SequenceEstimator):
             forecasts = np.stack([self._ahead(past[None, -self.window_ :])[0] for past in pasts])
             return forecasts[0] if len(forecasts) == 1 else forecasts
         if isinstance(X, np.ndarray | list) and np.ndim(X) == 1 and len(X) and np.isscalar(X[0]) and not self.flat_:
-            return self._ahead(check_array([X], dtype=np.float64)[:, -self.window_ :])[0]
+            forecasts = self._ahead(check_array([X], dtype=np.float64)[:, -self.window_ :])
+            return np.asarray(forecasts[0])
         table = validate_data(self, X, dtype=np.float64, reset=False)
         forecasts = self._ahead(table)
         return forecasts[:, 0] if self.flat_ else forecasts

@@ -7,6 +7,7 @@ build on: `Cell` and `Stack` for recurrent cells of your own, `AttentionPosition
 from importlib import import_module
 from typing import Any
 
+from harken.kernels.recurrent.call import CellKind
 from harken.nn.attention.functional import (
     Attention,
     additive_attend,
@@ -34,7 +35,7 @@ from harken.nn.positions.base import AttentionPositions
 from harken.nn.positions.dependency import dependency_depths, dependency_distances
 from harken.nn.positions.relative import RelativePositions
 from harken.nn.positions.rotary import RotaryPositions
-from harken.nn.recurrent.cell import Cell, CellKind, Products, Step
+from harken.nn.recurrent.cell import Cell, Products, Step
 from harken.nn.recurrent.gru import GRUCell
 from harken.nn.recurrent.layers import GRU, LSTM, RNN
 from harken.nn.recurrent.lstm import LSTMCell

@@ -34,7 +34,8 @@ class _ByteDropout(torch.autograd.Function):
     def forward(ctx: Any, values: Tensor, keep: Tensor, scale: float) -> Tensor:
         ctx.save_for_backward(keep)
         ctx.scale = scale
-        return torch.ops.aten.native_dropout_backward(values, keep, scale)
+        dropped: Tensor = torch.ops.aten.native_dropout_backward(values, keep, scale)
+        return dropped
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
@@ -58,7 +59,9 @@ class Dropout(nn.Module):
         # no compiler, tracer or transform of torch.func can follow the draw; other devices have their own
         if not 0 < threshold < 256 or not values.is_cpu or takes_torch_operators():
             return F.dropout(values, self.p)
-        return _ByteDropout.apply(values, random_keep(values.shape, threshold), 256 / (256 - threshold))
+        keep, scale = random_keep(values.shape, threshold), 256 / (256 - threshold)
+        dropped: Tensor = _ByteDropout.apply(values, keep, scale)
+        return dropped
 
     def extra_repr(self) -> str:
         return f"p={self.p}"

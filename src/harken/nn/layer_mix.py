@@ -32,4 +32,5 @@ class LayerMix(nn.Module):
         """The weighted sum over the first axis."""
         if len(layers) != len(self.scores):
             raise ValueError(f"{len(layers)} layers for a mix of {len(self.scores)}")
-        return self.gamma * torch.tensordot(self.weights.to(layers.dtype), layers, dims=1)
+        mix: Tensor = self.gamma * torch.tensordot(self.weights.to(layers.dtype), layers, dims=1)
+        return mix

@@ -1,5 +1,6 @@
 """Layers made from torch's and given back to it: equal outputs and gradients, however torch can be called."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -106,3 +107,21 @@ def test_what_torch_lacks_is_named() -> None:
 def test_refusals_say_why(make: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         make()
+
+
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2}, {"bidirectional": True}], ids=str)
+@pytest.mark.parametrize("kind", [RNN, LSTM, GRU])
+def test_a_call_records_the_operations_that_torchs_records(kind: Any, options: dict[str, Any]) -> None:
+    """No more nodes in the graph than torch's layer has, so that small calls take no longer."""
+
+    def nodes(module: nn.Module) -> Counter[str]:
+        output, _ = module(torch.randn(4, 5, 3, dtype=torch.float64, requires_grad=True))
+        reached, waiting = {output.grad_fn}, [output.grad_fn]
+        while waiting:
+            further = {node for node, _ in waiting.pop().next_functions if node is not None} - reached
+            reached |= further
+            waiting += further
+        return Counter(node.name().rstrip("0123456789") for node in reached)  # without the number of an overload
+
+    shape: dict[str, Any] = {"batch_first": True, "dtype": torch.float64, **options}
+    assert nodes(kind(3, 6, **shape)) == nodes(kind.peer(3, 6, **shape))

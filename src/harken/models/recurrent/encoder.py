@@ -30,15 +30,16 @@ from harken.nn.dropout import Dropout, VariationalDropout
 from harken.nn.masks import length_mask
 from harken.nn.recurrent.cell import Cell
 from harken.nn.recurrent.connections import Connections
-from harken.nn.recurrent.layers import GRU, LSTM, RNN, RecurrentLayer, initialize
+from harken.nn.recurrent.layers import GRU, LSTM, RNN, initialize
 from harken.nn.recurrent.options import StackOptions
+from harken.nn.recurrent.stack import Stack
 from harken.registry import CELLS
 
 if TYPE_CHECKING:
     from harken.models.config import RecurrentConfig
     from harken.models.recurrent.config import RecurrentCellsConfig, RecurrentEncoderConfig
 
-LAYERS: dict[str, Callable[..., RecurrentLayer]] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
+LAYERS: dict[str, Callable[..., Stack]] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
 
 
 class RecurrentEncoder(Encoder):
@@ -75,13 +76,11 @@ class RecurrentEncoder(Encoder):
             return all(
                 layer.backend(torch.empty(*source.shape, layer.input_size, device=source.device)) == "triton"
                 for layer in self.layers
-                if isinstance(layer, RecurrentLayer)
+                if isinstance(layer, Stack)
             )
 
 
-def make_layer(
-    config: RecurrentCellsConfig, input_size: int, width: int, bidirectional: bool = False
-) -> RecurrentLayer:
+def make_layer(config: RecurrentCellsConfig, input_size: int, width: int, bidirectional: bool = False) -> Stack:
     """A layer over whole sequences; two directions share the width."""
     hidden, options = width // 2 if bidirectional else width, dict(config.cell_arguments)
     common = {
@@ -92,9 +91,7 @@ def make_layer(
     }
     if config.is_registered_cell:  # no backend knows it, so it is unrolled step by step
         shape = StackOptions(input_size, hidden, layer_norm=config.layer_norm, **common)  # type: ignore[arg-type]
-        layer = RecurrentLayer(shape, hidden, lambda size: make_cell(config, size, hidden))
-        layer.unsupported_by_torch = [f"cell={config.cell!r}"]
-        return layer
+        return Stack(shape, hidden, lambda size: make_cell(config, size, hidden))
     if config.cell == "lstm":
         options["forget_bias"] = config.forget_bias
     return LAYERS[config.cell](input_size, hidden, orthogonal=True, **common, **options)

@@ -240,12 +240,15 @@ class Attention(nn.Module):
         beam, hard = len(query) // max(1, len(memory)), self.hard and not self.training
 
         def score(query: Tensor, keys: Tensor) -> Tensor:  # (B, beam, H), (B, S, A) -> (B, beam, S)
+            scores: Tensor
             if beam == 1:
                 given = () if coverage is None else (coverage,)
-                return self.score(query[:, 0], keys, *given)[:, None]
+                scores = self.score(query[:, 0], keys, *given)
+                return scores[:, None]
             given = () if coverage is None else (coverage.unflatten(0, (-1, beam)),)
             if _has_beams(self.score):
-                return self.score.beams(query, keys, *given)  # type: ignore[operator]
+                scores = self.score.beams(query, keys, *given)  # type: ignore[operator]
+                return scores
             each = (self.score(query[:, row], keys, *(part[:, row] for part in given)) for row in range(beam))
             return torch.stack(list(each), 1)
 

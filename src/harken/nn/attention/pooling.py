@@ -33,4 +33,5 @@ class AttentionPooling(nn.Module):
         """Members from `lengths` on are masked."""
         mask = None if lengths is None else length_mask(lengths, values.shape[1])
         keys = self.attention.score.keys(values)  # type: ignore[operator]
-        return self.attention(self.query.expand(values.shape[0], -1), keys, values, mask)
+        pooled: tuple[Tensor, Tensor] = self.attention(self.query.expand(values.shape[0], -1), keys, values, mask)
+        return pooled

@@ -103,7 +103,8 @@ class MultiplicativeScore(nn.Module):
 
     def keys(self, memory: Tensor) -> Tensor:
         """(B, S, M) -> (B, S, H)."""
-        return self.weight(memory)
+        keys: Tensor = self.weight(memory)
+        return keys
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """(B, H), (B, S, H) -> (B, S)."""
@@ -132,20 +133,23 @@ class AdditiveScore(nn.Module):
 
     def keys(self, memory: Tensor) -> Tensor:
         """(B, S, M) -> (B, S, A)."""
-        return self.memory(memory)
+        keys: Tensor = self.memory(memory)
+        return keys
 
     def forward(self, query: Tensor, keys: Tensor, coverage: Tensor | None = None) -> Tensor:
         """(B, H), (B, S, A), the sum of earlier weights (B, S) -> (B, S)."""
         if self.coverage is not None and coverage is not None:
             keys = keys + self.coverage(coverage[:, :, None])
-        return self.energy(torch.tanh(keys + self.query(query)[:, None]))[:, :, 0]
+        scores: Tensor = self.energy(torch.tanh(keys + self.query(query)[:, None]))
+        return scores[:, :, 0]
 
     def beams(self, query: Tensor, keys: Tensor, coverage: Tensor | None = None) -> Tensor:
         """(B, K, H), (B, S, A), the sums of earlier weights (B, K, S) -> (B, K, S)."""
         energy = keys[:, None] + self.query(query)[:, :, None]  # (B, K, S, A)
         if self.coverage is not None and coverage is not None:
             energy = energy + self.coverage(coverage[..., None])
-        return self.energy(torch.tanh(energy))[..., 0]
+        scores: Tensor = self.energy(torch.tanh(energy))
+        return scores[..., 0]
 
 
 SCORES: dict[str, type[nn.Module]] = {

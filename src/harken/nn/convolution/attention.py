@@ -18,12 +18,13 @@ et al., 2016, section 3.2).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.nn.attention.functional import attend, attend_with_weights
-from harken.nn.convolution.convolution import hide
+from harken.nn.convolution.convolution import Convolution, hide
 
 KeyValue = tuple[Tensor, Tensor]  # each (B, S, E)
 HALF = math.sqrt(0.5)
@@ -81,6 +82,45 @@ class SourceAttention(nn.Module):
         else:
             context = context * mask.sum(1).to(context.dtype).sqrt()[:, None, None]
         return self.output(context.reshape(*values.shape[:2], -1)), weights
+
+
+class AttendingBlock(nn.Module):
+    """The calls of a decoder's block: what comes before its convolution, that, and then attention to the source."""
+
+    convolution: Convolution
+    _before: Callable[[Tensor], Tensor]
+    # values, states of the convolution, embedded, memory, mask, need_weights -> values and weights
+    _attend: Callable[..., tuple[Tensor, Tensor | None]]
+
+    def forward(
+        self,
+        values: Tensor,
+        embedded: Tensor | None = None,
+        memory: KeyValue | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """(B, T, D), with attention also the target's embeddings (B, T, E), keys and values -> (B, T, D)."""
+        return self._attend(values, self.convolution(self._before(values)), embedded, memory, mask, False)[0]
+
+    def with_weights(
+        self, values: Tensor, embedded: Tensor, memory: KeyValue, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The same, and the weights (B, T, S) where there is attention."""
+        return self._attend(values, self.convolution(self._before(values)), embedded, memory, mask, True)
+
+    def step(
+        self,
+        values: Tensor,
+        cache: Tensor | None,
+        embedded: Tensor | None = None,
+        memory: KeyValue | None = None,
+        mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """One new position (R, 1, D), the cache of the last (K - 1) d inputs in and out; weights (R, 1, S) or None."""
+        states, cache = self.convolution.step(self._before(values), cache)
+        values, weights = self._attend(values, states, embedded, memory, mask, need_weights)
+        return values, cache, weights
 
 
 def unfold(memory: Tensor, mask: Tensor | None, length: int, start: int = 0) -> Tensor:

@@ -45,7 +45,9 @@ class Convolution(nn.Module):
     def forward(self, values: Tensor, mask: Tensor | None = None) -> Tensor:
         """(B, T, I) -> (B, T, O); the mask (B, T) is False where there is padding."""
         before = self.reach if self.causal else self.reach // 2
-        return self.product(self.windows(F.pad(hide(values, mask), (0, 0, before, self.reach - before))))
+        windows = self.windows(F.pad(hide(values, mask), (0, 0, before, self.reach - before)))
+        product: Tensor = self.product(windows)
+        return product
 
     def step(self, values: Tensor, cache: Tensor | None) -> tuple[Tensor, Tensor]:
         """New inputs (B, T, I) after the cache (B, reach, I) of the last ones, None before the first; causal only."""

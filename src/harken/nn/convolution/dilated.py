@@ -18,7 +18,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from harken.nn.convolution.attention import KeyValue, SourceAttention
+from harken.nn.convolution.attention import AttendingBlock, KeyValue, SourceAttention
 from harken.nn.convolution.convolution import Convolution
 from harken.nn.dropout import Dropout
 
@@ -51,10 +51,11 @@ class DilatedBlock(nn.Module):
         return torch.relu(self.inner_norm(self.narrow(torch.relu(self.narrow_norm(values)))))
 
     def _after(self, values: Tensor, states: Tensor) -> Tensor:
-        return values + self.dropout(self.widen(torch.relu(self.widen_norm(states))))
+        change: Tensor = self.dropout(self.widen(torch.relu(self.widen_norm(states))))
+        return values + change
 
 
-class DilatedDecoderBlock(DilatedBlock):
+class DilatedDecoderBlock(AttendingBlock, DilatedBlock):  # type: ignore[misc]  # another `forward`
     """The decoder's block: a causal convolution and, with `embedding`, attention to the source.
 
     >>> DilatedDecoderBlock(8, dilation=2)(torch.randn(2, 5, 8)).shape
@@ -72,36 +73,6 @@ class DilatedDecoderBlock(DilatedBlock):
         super().__init__(width, kernel, dilation, dropout, causal=True)
         self.attention = None if embedding is None else SourceAttention(width, embedding)
         self.attention_norm = nn.Identity() if embedding is None else nn.LayerNorm(width)
-
-    def forward(  # type: ignore[override]
-        self,
-        values: Tensor,
-        embedded: Tensor | None = None,
-        memory: KeyValue | None = None,
-        mask: Tensor | None = None,
-    ) -> Tensor:
-        """(B, T, D), with attention also the target's embeddings (B, T, E), keys and values -> (B, T, D)."""
-        return self._attend(values, self.convolution(self._before(values)), embedded, memory, mask, False)[0]
-
-    def with_weights(
-        self, values: Tensor, embedded: Tensor, memory: KeyValue, mask: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """The same, and the weights (B, T, S) where there is attention."""
-        return self._attend(values, self.convolution(self._before(values)), embedded, memory, mask, True)
-
-    def step(
-        self,
-        values: Tensor,
-        cache: Tensor | None,
-        embedded: Tensor | None = None,
-        memory: KeyValue | None = None,
-        mask: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """One new position (R, 1, D), the cache of the last (K - 1) d inputs in and out; weights (R, 1, S) or None."""
-        states, cache = self.convolution.step(self._before(values), cache)
-        values, weights = self._attend(values, states, embedded, memory, mask, need_weights)
-        return values, cache, weights
 
     def _attend(
         self,

@@ -18,7 +18,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.nn.convolution.attention import HALF, KeyValue, SourceAttention
+from harken.nn.convolution.attention import HALF, AttendingBlock, KeyValue, SourceAttention
 from harken.nn.convolution.convolution import Convolution
 from harken.nn.dropout import Dropout
 
@@ -34,10 +34,14 @@ class GatedBlock(nn.Module):
 
     def forward(self, values: Tensor, mask: Tensor | None = None) -> Tensor:
         """The mask (B, S) is True where there is a token."""
-        return (values + F.glu(self.convolution(self.dropout(values), mask))) * HALF
+        return (values + F.glu(self.convolution(self._before(values), mask))) * HALF
+
+    def _before(self, values: Tensor) -> Tensor:
+        dropped: Tensor = self.dropout(values)
+        return dropped
 
 
-class GatedDecoderBlock(GatedBlock):
+class GatedDecoderBlock(AttendingBlock, GatedBlock):  # type: ignore[misc]  # another `forward`
     """The decoder's block: a causal convolution and attention to the source.
 
     >>> import torch
@@ -49,32 +53,6 @@ class GatedDecoderBlock(GatedBlock):
     def __init__(self, width: int, embedding: int, kernel: int = 3, dropout: float = 0.0) -> None:
         super().__init__(width, kernel, dropout, causal=True)
         self.attention = SourceAttention(width, embedding)
-
-    def forward(  # type: ignore[override]
-        self, values: Tensor, embedded: Tensor, memory: KeyValue, mask: Tensor | None = None
-    ) -> Tensor:
-        """(B, T, D) with the target's embeddings (B, T, E) -> (B, T, D); memory from `attention.keys_values`."""
-        return self._attend(values, self.convolution(self.dropout(values)), embedded, memory, mask, False)[0]
-
-    def with_weights(
-        self, values: Tensor, embedded: Tensor, memory: KeyValue, mask: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """The same, and the weights (B, T, S)."""
-        return self._attend(values, self.convolution(self.dropout(values)), embedded, memory, mask, True)
-
-    def step(
-        self,
-        values: Tensor,
-        cache: Tensor | None,
-        embedded: Tensor,
-        memory: KeyValue,
-        mask: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """One new position (R, 1, D), the cache of the last K - 1 inputs in and out; weights (R, 1, S) or None."""
-        states, cache = self.convolution.step(self.dropout(values), cache)
-        values, weights = self._attend(values, states, embedded, memory, mask, need_weights)
-        return values, cache, weights
 
     def _attend(
         self,

@@ -29,7 +29,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import torch
@@ -52,24 +52,45 @@ class RecurrentLayer(Stack):
     peer: Any  # the class of torch.nn
     unsupported_by_torch: list[str]  # options in use that the peer lacks
     proj_size = 0
-    _initial: tuple[bool, float | None] = (False, None)  # orthogonal, forget_bias
 
-    def initialize(self, orthogonal: bool, forget_bias: float | None, device: Any, dtype: torch.dtype | None) -> None:
-        """Draw other initial weights than torch's where options ask for them; then move to the device."""
+    def __init__(
+        self,
+        cell: Callable[..., Cell],
+        options: StackOptions,
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+        orthogonal: bool,
+        forget_bias: float | None = None,
+        output_size: int = 0,
+        **cell_options: Any,
+    ) -> None:
+        """The arguments that all three have; `cell_options` are the rest of those of `cell`."""
+        size, bias, layer_norm = options.hidden_size, options.bias, options.layer_norm
+        # drawn where and as torch does, but orthogonal weights in float32 first, as QR has no half precision
+        factory: dict[str, Any] = {} if orthogonal else {"device": device, "dtype": dtype}
+        super().__init__(
+            options,
+            output_size or size,
+            lambda inputs: cell(inputs, size, bias, layer_norm=layer_norm, **cell_options, **factory),
+        )
         self._initial = (orthogonal, forget_bias)
+        self._initialize()
+        self.to(device=device, dtype=dtype)
+
+    def _initialize(self) -> None:
+        """Draw other initial weights than torch's where options ask for them."""
+        orthogonal, forget_bias = self._initial
         for cell in self.cells:
             if orthogonal:
                 initialize(cell, 1.0 if forget_bias is None else forget_bias)
             elif forget_bias is not None:
                 set_forget_bias(cell, forget_bias)
-        self.to(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
         """Draw the initial weights anew."""
-        self._bind()
-        for cell in self.cells_of_all():
+        for cell in self._bind():
             cell.draw()
-        self.initialize(*self._initial, None, None)
+        self._initialize()
 
     @property
     def mode(self) -> str:
@@ -80,8 +101,7 @@ class RecurrentLayer(Stack):
     @property
     def all_weights(self) -> list[list[Tensor]]:
         """The weights of each layer and direction, as torch's layers give them."""
-        self._bind()
-        return [[weight for name, weight in cell.named_weights() if name in WEIGHTS] for cell in self.cells_of_all()]
+        return [[weight for name, weight in cell.named_weights() if name in WEIGHTS] for cell in self._bind()]
 
     @classmethod
     def from_torch(cls, module: nn.RNNBase) -> Self:
@@ -152,16 +172,9 @@ class RNN(RecurrentLayer):
     ) -> None:
         common = (input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
         options = StackOptions(*common, layer_norm, zoneout, recurrent_dropout, connections)
-        super().__init__(
-            options,
-            hidden_size,
-            lambda size: RNNCell(
-                size, hidden_size, bias, nonlinearity, layer_norm=layer_norm, **init_kwargs(orthogonal, device, dtype)
-            ),
-        )
+        super().__init__(RNNCell, options, device, dtype, orthogonal, nonlinearity=nonlinearity)
         self.unsupported_by_torch = ["nonlinearity='sigmoid'"] if nonlinearity == "sigmoid" else []
         self.nonlinearity = nonlinearity
-        self.initialize(orthogonal, None, device, dtype)
 
     def peer_arguments(self) -> dict[str, Any]:
         return {"nonlinearity": self.nonlinearity}
@@ -214,23 +227,10 @@ class LSTM(RecurrentLayer):
     ) -> None:
         common = (input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
         options = StackOptions(*common, layer_norm, zoneout, recurrent_dropout, connections)
-        super().__init__(
-            options,
-            proj_size or hidden_size,
-            lambda size: LSTMCell(
-                size,
-                hidden_size,
-                bias,
-                peephole=peephole,
-                coupled=coupled,
-                proj_size=proj_size,
-                layer_norm=layer_norm,
-                **init_kwargs(orthogonal, device, dtype),
-            ),
-        )
+        variant = {"peephole": peephole, "coupled": coupled, "proj_size": proj_size}
+        super().__init__(LSTMCell, options, device, dtype, orthogonal, forget_bias, proj_size, **variant)
         self.unsupported_by_torch = [f"peephole={peephole!r}"] * bool(peephole) + ["coupled=True"] * coupled
         self.proj_size = proj_size
-        self.initialize(orthogonal, forget_bias, device, dtype)
 
     def peer_arguments(self) -> dict[str, Any]:
         return {"proj_size": self.proj_size}
@@ -268,15 +268,8 @@ class GRU(RecurrentLayer):
     ) -> None:
         common = (input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
         options = StackOptions(*common, layer_norm, zoneout, recurrent_dropout, connections)
-        super().__init__(
-            options,
-            hidden_size,
-            lambda size: GRUCell(
-                size, hidden_size, bias, reset=reset, layer_norm=layer_norm, **init_kwargs(orthogonal, device, dtype)
-            ),
-        )
+        super().__init__(GRUCell, options, device, dtype, orthogonal, reset=reset)
         self.unsupported_by_torch = ["reset='before'"] if reset == "before" else []
-        self.initialize(orthogonal, None, device, dtype)
 
 
 def initialize(module: nn.Module, forget_bias: float = 1.0) -> None:
@@ -307,11 +300,6 @@ def set_forget_bias(module: nn.Module, value: float) -> None:
         if isinstance(module, nn.LSTM | LSTMCell) and "bias_" in name:
             gates = parameter.data.chunk(3 if getattr(module, "coupled", False) else 4)
             gates[0 if len(gates) == 3 else 1].fill_(value if "bias_ih" in name else 0.0)
-
-
-def init_kwargs(orthogonal: bool, device: Any, dtype: torch.dtype | None) -> dict[str, Any]:
-    """Where the weights are drawn: as torch does; orthogonal ones in float32 first, as QR has no half precision."""
-    return {} if orthogonal else {"device": device, "dtype": dtype}
 
 
 def _weights_of(module: nn.Module) -> Iterable[tuple[str, Tensor]]:

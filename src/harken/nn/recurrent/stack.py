@@ -154,7 +154,9 @@ class Stack(nn.Module):
             current[f"cells.{depth * self.directions + reverse}.{base}"] = current[f"inner.{name}"] = name
         return current
 
-    def _run(self, backend: Backend, call: Call, state: State | None) -> tuple[Tensor, State, list]:
+    def _run(
+        self, backend: Backend, call: Call, state: State | None
+    ) -> tuple[Tensor, State, list[list[DirectionTrace]]]:
         """All layers, one above the other: x (B, T, I) -> (B, T, H x directions), last states, traces."""
         takes_padded = backend.takes_padded or (backend.takes_equal and call.lengths is None)
         x, layout = call.x, self._padded_layout(call) if takes_padded else call.layout

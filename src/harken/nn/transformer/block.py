@@ -48,7 +48,8 @@ class FeedForward(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
-        return self.contract(self.dropout(self.activation(self.expand(values))))
+        output: Tensor = self.contract(self.dropout(self.activation(self.expand(values))))
+        return output
 
     def packed(self, values: Tensor) -> Tensor:
         """(T, D) -> the inputs (T, I) of `contract`."""
@@ -56,7 +57,8 @@ class FeedForward(nn.Module):
             inner = linear(self.expand, values, relu=True)
         else:
             inner = self.activation(linear(self.expand, values))
-        return self.dropout(inner)
+        dropped: Tensor = self.dropout(inner)
+        return dropped
 
 
 def connect(
@@ -159,7 +161,9 @@ class _Block(nn.Module):
         """
         feed_forward = self.feedforward
         assert isinstance(feed_forward, FeedForward)
-        sublayers = [(self.attention_norm, lambda x: self.attention.packed(x, mask, linear), self.attention.output)]
+        attend_self = lambda x: self.attention.packed(x, mask, linear)  # noqa: E731
+        sublayers: list[tuple[nn.Module, Callable[[Tensor], Tensor], nn.Linear]]
+        sublayers = [(self.attention_norm, attend_self, self.attention.output)]
         if memory is not None and sources is not None:
             attend = lambda x: self.cross.packed(x, memory, sources, linear)  # noqa: E731
             sublayers.append((self.cross_norm, attend, self.cross.output))

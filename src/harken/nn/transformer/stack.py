@@ -118,7 +118,8 @@ class _Stack(nn.Module):
         for layer, (block, following) in enumerate(zip(self.blocks, self.following_norms(), strict=True)):
             arguments = values, inputs, following, seed.at(CALLS * layer), mask, *memory
             values, inputs = self.run_block(block.packed, *arguments, preserve_rng_state=False)  # type: ignore[arg-type]
-        return self.norm(values) if inputs is None else inputs
+        output: Tensor = self.norm(values) if inputs is None else inputs
+        return output
 
     def new_cache(self, rows: int, max_length: int = CAPACITY, like: Tensor | None = None, static: bool = False) -> Any:
         """An empty `KVCache`, or `SSRUCache`, for so many rows; it grows beyond `max_length` tokens unless static."""
@@ -139,7 +140,8 @@ class _Stack(nn.Module):
         """
         if self.positions is not None:
             values = values + self.positions(values.shape[-2], start)
-        return self.dropout(values)
+        dropped: Tensor = self.dropout(values)
+        return dropped
 
     def following_norms(self) -> list[nn.Module | None]:
         """For every block the norm that is applied to its output, if norms come first; None: by the block after it."""
