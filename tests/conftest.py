@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 torch.set_num_threads(1)
-# Nothing may fail by chance: the same examples every time; others with HYPOTHESIS_PROFILE=random
+# Machines are shared and nothing may fail by chance: the same examples every time, but for HYPOTHESIS_PROFILE=random
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("harken", settings.get_profile("random"), derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "harken"))

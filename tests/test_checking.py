@@ -143,7 +143,7 @@ def test_vectors_have_to_be_there(tmp_path: Path) -> None:
         ("phrasebook-elmo", ["data.size=200"]),
         ("seasons-forecast", ["data.series=2"]),
         ("tones-transcribe", ["data.size=20", "data.valid_size=5"]),
-        pytest.param("scenes-caption", ["data.scenes=50"], marks=pytest.mark.slow),
+        ("scenes-caption", ["data.scenes=50"]),
         ("stories-answer", ["data.size=100"]),
         ("penfont-handwriting", ["data.size=50"]),
     ],
@@ -187,7 +187,7 @@ else:
     "recipe", ["phrasebook-transformer", "phrasebook-attention", "opinions-classify", "phrasebook-language"]
 )
 def test_a_run_takes_what_was_predicted(recipe: str, tmp_path: Path) -> None:
-    """CPU time and memory within 30%, parameters and the tokens of an epoch exactly."""
+    """Memory within 30%, CPU time to a factor of 2 (a busy machine stretches it), parameters and tokens exactly."""
     fixed = [
         "train.max_epochs=1", "train.max_minutes=none", "train.max_steps=none", "train.workers=1", "train.device=cpu",
         "train.precision=float32", "train.log_every=1", "train.batch_tokens=1024", "train.validate_every=30",
@@ -201,5 +201,6 @@ def test_a_run_takes_what_was_predicted(recipe: str, tmp_path: Path) -> None:
         return found
 
     predicted, measured = run("check"), run("train")
-    assert predicted[:2] == [pytest.approx(value, rel=0.3) for value in measured[:2]]
+    assert 0.5 < predicted[0] / measured[0] < 2
+    assert predicted[1] == pytest.approx(measured[1], rel=0.3)
     assert predicted[2:] == measured[2:]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,7 @@ def load(folder: str | Path, device: str = "auto", *, plugins: Sequence[str] = (
         UserError: the folder is none of harken's, or does not hold together.
     """
     from harken.models.base import check_outputs
-    from harken.recipe import load_recipe
+    from harken.recipe import model_recipe
     from harken.registry import import_plugins
     from harken.tasks.registry import job_of
     from harken.training.weights import fitting_weights
@@ -39,12 +38,7 @@ def load(folder: str | Path, device: str = "auto", *, plugins: Sequence[str] = (
     import_plugins(plugins)
 
     folder = expand_user(folder)
-    for name in ("recipe.toml", "model.safetensors"):
-        if not (folder / name).is_file():
-            raise UserError(f"{folder} has no {name}, so it is no finished model folder; train one with harken train")
-    with warnings.catch_warnings():  # a folder of harken 0.1 has older names of keys, which is no fault of its user
-        warnings.simplefilter("ignore", FutureWarning)
-        recipe = load_recipe(folder / "recipe.toml")
+    recipe = model_recipe(folder)
     with fitting_weights(folder):
         model = job_of(recipe.task).load(folder, recipe, device)
     if hasattr(model, "model"):  # a job of one's own may give any object

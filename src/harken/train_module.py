@@ -36,7 +36,7 @@ from harken.training.checkpoints import has_checkpoint, saved_settings
 from harken.training.config import TrainConfig
 from harken.training.device import choose_machine, fill_open
 from harken.training.display import choose_display
-from harken.training.folder import MODEL, RunLock, is_empty_dir, is_follower, is_restarted, request
+from harken.training.folder import MODEL, RunLock, is_empty_dir, is_follower, is_restarted, not_empty, request
 from harken.training.loop import Trainer
 from harken.training.reporting import Callback
 from harken.training.strategies.group import joined
@@ -164,7 +164,7 @@ def train_module(
             remove_run(folder, WRITTEN)
         resuming = asked.resume and has_checkpoint(folder)
         if not (resuming or is_follower() or is_restarted() or is_empty_dir(folder)):
-            raise UserError(f"{folder} is not empty; give another folder, or resume=True to continue the run in it")
+            raise not_empty(folder)
         config = choose_machine(fill_open(config, saved_settings(folder) if resuming else {}))[0]
         if group is not None:
             group.connect(config.device)

@@ -102,7 +102,6 @@ def test_draws_follow_their_law() -> None:
     assert abs(float(counted[:, 1:].mean()) - (1 - (4 / 6) ** 2)) < 0.03  # drawn anew once
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["skipgram", "cbow"])
 def test_words_of_one_kind_come_close_in_batches_too(method: str) -> None:
     corpus = made_corpus(words=10, sentences=400)

@@ -48,10 +48,7 @@ LAYERS = {  # recipe -> its recurrent layers, in the order in which they read
     "scenes-caption": ["decoder"],
     "penfont-handwriting": ["first", "upper.0"],
 }
-LONG = ("scenes-caption", "penfont-handwriting", "tones-transcribe")  # in make test-slow
-every_recurrent_job = pytest.mark.parametrize(
-    "recipe", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in LAYERS]
-)
+every_recurrent_job = pytest.mark.parametrize("recipe", LAYERS)
 
 
 @pytest.fixture(scope="module")

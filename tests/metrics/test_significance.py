@@ -64,7 +64,6 @@ def test_identical_systems_are_never_significant(test: Test) -> None:
     assert result.p_value == 1.0 and not result.significant
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("test", ["bootstrap", "randomisation"])
 def test_equally_good_systems_are_called_different_about_as_often_as_the_level_says(test: Test) -> None:
     significant = 0

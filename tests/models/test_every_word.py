@@ -80,14 +80,7 @@ for positions, words in {
     ONE = {**TRANSFORMER, "architecture": "decoder-only", "positions": positions}
     WORDS[f"decoder-only {positions}"] = {**ONE, **words}
 
-every_word = pytest.mark.parametrize(  # two in three of them in make test-slow
-    "words",
-    [
-        words if number % 3 == 0 else pytest.param(words, marks=pytest.mark.slow)
-        for number, words in enumerate(WORDS.values())
-    ],
-    ids=WORDS,
-)
+every_word = pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
 SOURCE = torch.tensor([[4, 5, 3, 0, 0], [6, 7, 8, 5, 3], [8, 4, 4, 3, 0]])  # (B, S)
 LENGTHS = torch.tensor([3, 5, 4])
 TARGET = torch.tensor([[2, 5, 6, 7], [2, 8, 4, 0], [2, 4, 0, 0]])  # (B, T), BOS first

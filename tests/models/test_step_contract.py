@@ -101,14 +101,7 @@ def name(options: dict[str, Any]) -> str:
     return "-".join(f"{key}={value}" for key, value in options.items())
 
 
-every_architecture = pytest.mark.parametrize(  # two in three of them in make test-slow
-    "options",
-    [
-        options if number % 3 == 0 else pytest.param(options, marks=pytest.mark.slow)
-        for number, options in enumerate(OPTIONS)
-    ],
-    ids=name,
-)
+every_architecture = pytest.mark.parametrize("options", OPTIONS, ids=name)
 SOURCE = torch.tensor([[4, 5, 3, 0, 0], [6, 7, 8, 5, 3], [8, 4, 4, 3, 0]])  # (B, S)
 LENGTHS = torch.tensor([3, 5, 4])
 TARGET = torch.tensor([[2, 5, 6, 7], [2, 8, 4, 0], [2, 4, 0, 0]])  # (B, T), BOS first

@@ -81,3 +81,15 @@ def test_the_uses_work_on_whole_folders(harken: Any, models: Any, uses: Any) -> 
         command, stdin = uses[name](folder)
         outcome = harken(*command, stdin=stdin)
         assert outcome.code == 0, (name, outcome.stderr)
+
+
+def test_an_edited_vocabulary_is_refused_by_the_verbs(harken: Any, models: Any, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(models["phrasebook-transformer"], tmp_path / "model"))
+    vocabulary = folder / "target.json"
+    vocabulary.write_text(vocabulary.read_text(encoding="utf-8").replace('"le"', '"chien"'), encoding="utf-8")
+    train = ["train", folder / "recipe.toml", "--out", folder, "--resume"]
+    for command in (["translate", folder], ["evaluate", folder], ["inspect", folder], train):
+        outcome = harken(*command, stdin=b"the cat sleeps\n")
+        assert outcome.check((2,)) is None, outcome.stderr
+        assert f"{vocabulary} changed since the model was trained" in outcome.stderr
+        assert "restore the file or copy the folder again" in outcome.stderr

@@ -144,3 +144,23 @@ def test_a_full_disk_keeps_the_last_good_model(harken: Any, small_disk: Path) ->
     (small_disk / "filler").unlink()
     ended = harken.start(*train("phrasebook-tag", out, "--set", "train.max_steps=60", "--resume")).wait(LIMIT)
     assert ended.code == 0, ended.stderr
+
+
+def test_a_disk_that_is_full_at_the_start_leaves_nothing_behind(harken: Any, small_disk: Path) -> None:
+    out, command = small_disk / "out", train("phrasebook-tag", small_disk / "out")
+    (small_disk / "filler").write_bytes(b"\0" * (900_000 - 60_000))  # room for the vocabulary, not for the checkpoint
+    ended = harken.start(*command).wait(LIMIT)
+    assert ended.check((2,)) is None, ended.stderr
+    assert "cannot be written" in ended.stderr and "No space left" in ended.stderr
+    assert not out.exists()
+    (small_disk / "filler").unlink()
+    ended = harken.start(*command).wait(LIMIT)
+    assert ended.code == 0, ended.stderr
+
+
+def test_a_home_folder_in_out_is_expanded(harken: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    command = train("phrasebook-tag", Path("~/x"), "--set", "train.max_steps=1")
+    ended = harken.start(*command, cwd=tmp_path).wait(LIMIT)
+    assert ended.code == 0, ended.stderr
+    assert (tmp_path / "home" / "x" / "card.md").is_file() and not (tmp_path / "~").exists()

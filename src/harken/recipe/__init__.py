@@ -15,6 +15,7 @@ architecture = "transformer"; did you mean model.width?
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -30,6 +31,8 @@ from harken.recipe.files import apply, check_limits, describe, parse, read_text,
 from harken.recipe.paths import require_paths, resolve_paths
 from harken.registry import recipe_class
 from harken.training.config import TrainConfig
+from harken.training.digests import require_unchanged
+from harken.training.folder import MODEL, RECIPE
 
 __all__ = [
     "TRAIN",
@@ -38,6 +41,7 @@ __all__ = [
     "as_recipe",
     "describe",
     "load_recipe",
+    "model_recipe",
     "recipe_names",
     "recipe_text",
     "require_paths",
@@ -128,6 +132,21 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = (), *, with
     recipe = _validated(parse(text, origin), origin, overrides, with_data, path.absolute().parent if is_file else None)
     recipe._source = str(name_or_path)
     return recipe
+
+
+def model_recipe(folder: Path) -> Any:
+    """The recipe of a finished model folder, also of one whose keys have the names of an earlier version.
+
+    Raises:
+        UserError: no finished folder, or one whose files changed.
+    """
+    for name in (RECIPE, MODEL):
+        if not (folder / name).is_file():
+            raise UserError(f"{folder} has no {name}, so it is no finished model folder; train one with harken train")
+    require_unchanged(folder)
+    with warnings.catch_warnings():  # older names of keys are no fault of the folder's user
+        warnings.simplefilter("ignore", FutureWarning)
+        return load_recipe(folder / RECIPE)
 
 
 def _validated(

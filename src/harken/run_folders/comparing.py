@@ -17,10 +17,10 @@ from harken.files import atomic_write
 from harken.metrics import Comparison, compare_systems
 from harken.run_folders.curves import short_names
 from harken.run_folders.reading import Run, number
-from harken.training.folder import MODEL
+from harken.training.folder import MODEL, OUTPUTS
+from harken.training.log import NOT_METRICS
 from harken.training.weights import DIGEST
 
-OUTPUTS = "outputs"  # folder in a run folder
 NOT_SET = "-"
 
 
@@ -60,9 +60,7 @@ def compare_runs(runs: Sequence[Run]) -> RunComparison:
         if any(value != values[0] for value in values):
             keys.append((key, [written(value) for value in values]))
     rows: list[tuple[str, list[str]]] = [("state", [run.state for run in runs])]
-    metrics = dict.fromkeys(
-        name for run in runs for name in (run.best or {}) if name not in ("kind", "step", "best", "seconds")
-    )
+    metrics = dict.fromkeys(name for run in runs for name in (run.best or {}) if name not in NOT_METRICS)
     for metric in metrics:
         values = [None if run.best is None else number(run.best, metric) for run in runs]
         rows.append((f"validation {metric}", [NOT_SET if value is None else f"{value:.4g}" for value in values]))

@@ -19,13 +19,12 @@ from typing import Any
 
 from harken.errors import UserError
 from harken.training.folder import CARD, CHECKPOINTS, LOCK, MODEL, RECIPE
-from harken.training.log import METRICS, read_metrics
+from harken.training.log import METRICS, NOT_METRICS, read_metrics
 
 DEPTH = 4  # folders below the one that is searched
 LARGEST = 10_000_000  # bytes of a recipe
 RECENT = 20  # training entries that the speed is taken from
 QUIET = 600.0  # seconds after which a run on another machine no longer counts as running
-LEFT_OUT = ("kind", "step", "best", "seconds")
 # Of the metrics that fit, the first of these is shown: what is usually reported comes before the loss.
 HIGHER = ("bleu", "chrf", "f1", "macro_f1", "accuracy", "exact_match")  # is better
 LOWER = ("wer", "cer", "error", "mase", "perplexity", "loss")
@@ -219,7 +218,7 @@ def monitored(validations: Sequence[dict[str, Any]]) -> str | None:
     >>> monitored([{"loss": 2.0, "bleu": 5.0, "best": True}, {"loss": 1.0, "bleu": 4.0, "best": False}])
     'bleu'
     """
-    names = [name for entry in validations for name in entry if name not in LEFT_OUT]
+    names = [name for entry in validations for name in entry if name not in NOT_METRICS]
     ordered = sorted(dict.fromkeys(names), key=lambda name: PREFERRED.index(name) if name in PREFERRED else -1)
     values = [{name: number(entry, name) for name in ordered} for entry in validations]
     for name in (*(name for name in PREFERRED if name in ordered), *ordered):

@@ -26,12 +26,22 @@ from harken.training.config import TrainConfig
 from harken.training.device import AUTO_KEYS, choose_machine, fill_open
 from harken.training.diagnosis import BATCHES
 from harken.training.digests import DIGESTS, require_unchanged
-from harken.training.folder import CARD, CHECKPOINT, LOCK, MODEL, PREVIOUS, RECIPE, Request, is_empty_dir
+from harken.training.folder import (
+    CARD,
+    CHECKPOINT,
+    LOCK,
+    MODEL,
+    OUTPUTS,
+    PREVIOUS,
+    RECIPE,
+    Request,
+    is_empty_dir,
+    not_empty,
+)
 from harken.training.log import METRICS
 from harken.training.planning.fitting import FITTED
 from harken.training.reporting import FOLDER as TENSORBOARD
 
-OUTPUTS = "outputs"  # of `harken compare --split`
 BUDGET = ("max_steps", "max_epochs", "max_minutes", "patience", "sharding", "tensorboard")  # may change on resuming
 WRITTEN = frozenset({MODEL, CHECKPOINT, PREVIOUS, METRICS, TENSORBOARD})  # by the trainer
 OF_RECIPES = frozenset({RECIPE, DATA, DIGESTS, CARD, PRETRAINED, OUTPUTS})  # and by a run of a recipe
@@ -63,9 +73,7 @@ def start_run(recipe: Any, job: Job, asked: Request, with_files: bool = True) ->
         remove_run(folder, WRITTEN | OF_RECIPES | job.artifact_names())
     if not (asked.resume and is_planned(folder)):
         if not is_empty_dir(folder) and not (asked.resume and is_partial_run(folder, job)):
-            raise UserError(
-                f"{folder} is not empty; train into a new folder, or continue the run in it with resume=True"
-            )
+            raise not_empty(folder)
         if with_files:
             require_paths(recipe)
         return Start(begun_with(recipe, folder), "new", notes=notes)

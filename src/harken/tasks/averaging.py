@@ -18,10 +18,11 @@ from torch import Tensor
 
 from harken.errors import UserError
 from harken.files import atomic_folder, atomic_write, expand_user
-from harken.recipe import load_recipe
+from harken.recipe import model_recipe
+from harken.tasks.data_record import DATA
 from harken.tasks.registry import job_of
-from harken.training.digests import DIGESTS, require_unchanged
-from harken.training.folder import MODEL
+from harken.training.digests import DIGESTS
+from harken.training.folder import CARD, MODEL, RECIPE
 from harken.training.weights import load_tensors, save_tensors
 
 UNRELATED = 0.5  # mean cosine of weight matrices below which models hardly descend from one run
@@ -49,7 +50,7 @@ def average_models(folders: Sequence[Path | str], out: Path | str, weights: Sequ
         raise UserError(
             f"the weights are {weights}; give one number, not negative, for each of the {len(paths)} models"
         )
-    recipes = [_recipe(path) for path in paths]
+    recipes = [model_recipe(path) for path in paths]
     names = job_of(recipes[0].task).artifact_names()
     for path, recipe in zip(paths[1:], recipes[1:], strict=True):
         _require_same(paths[0], recipes[0], path, recipe, names)
@@ -73,23 +74,15 @@ def average_models(folders: Sequence[Path | str], out: Path | str, weights: Sequ
         first = first or tensors
     with atomic_folder(out) as temporary:
         save_tensors(temporary / MODEL, {name: one.to(first[name].dtype) for name, one in total.items()})
-        for name in ("recipe.toml", "data.json", DIGESTS, *sorted(names)):
+        for name in (RECIPE, DATA, DIGESTS, *sorted(names)):
             if (paths[0] / name).is_dir():
                 shutil.copytree(paths[0] / name, temporary / name)
             elif (paths[0] / name).is_file():
                 shutil.copy(paths[0] / name, temporary / name)
         rows = "".join(f"| {path.name} | {weight:g} |\n" for path, weight in zip(paths, weights, strict=True))
         title = f"# Average of {len(paths)} models\n\n| Model | Weight |\n| --- | --- |\n"
-        atomic_write(temporary / "card.md", f"{title}{rows}\nScores on test sets: `harken evaluate`.\n")
+        atomic_write(temporary / CARD, f"{title}{rows}\nScores on test sets: `harken evaluate`.\n")
     return float(torch.tensor(cosines).mean()) if cosines else 1.0
-
-
-def _recipe(folder: Path) -> Any:
-    for name in ("recipe.toml", MODEL):
-        if not (folder / name).is_file():
-            raise UserError(f"{folder} has no {name}, so it is no finished model folder; train one with harken train")
-    require_unchanged(folder)
-    return load_recipe(folder / "recipe.toml")
 
 
 def _require_same(mine: Path, recipe: Any, theirs: Path, other: Any, names: frozenset[str]) -> None:

@@ -31,6 +31,7 @@ from harken.tasks.interface import Form
 from harken.tasks.results import Show, as_result
 from harken.tasks.scores import Scores
 from harken.tasks.splits import find_split
+from harken.training.log import NOT_METRICS
 from harken.training.task import Task
 
 if TYPE_CHECKING:
@@ -424,5 +425,4 @@ class Job:
 
     def validation(self, best: dict[str, Any]) -> str:
         """The best validation, for the card; `best` is its line of metrics.jsonl."""
-        left_out = ("kind", "step", "best", "seconds")
-        return ", ".join(f"{name} {value:.4g}" for name, value in best.items() if name not in left_out)
+        return ", ".join(f"{name} {value:.4g}" for name, value in best.items() if name not in NOT_METRICS)

@@ -51,6 +51,7 @@ def launcher() -> list[str]:
 LOCK, RECIPE, MODEL, CARD = ".lock", "recipe.toml", "model.safetensors", "card.md"
 CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
 INDEX, PREVIOUS_INDEX = "checkpoint.index.json", "checkpoint.previous.index.json"  # of checkpoints divided by FSDP
+OUTPUTS = "outputs"  # of `harken compare --split`
 CHECKPOINTS = (CHECKPOINT, PREVIOUS, INDEX, PREVIOUS_INDEX)
 
 
@@ -85,11 +86,16 @@ def request(out: str | Path, resume: bool, restart: bool, accept_changed_data: b
     if is_file:
         raise UserError(f"{folder} is a file; give a folder to train into")
     if not (resume or restart or is_follower() or is_empty):
-        raise UserError(
-            f"{folder} is not empty; train into a new folder, continue the run in it with resume=True, or delete it "
-            "with restart=True"
-        )
+        raise not_empty(folder)
     return Request(folder, resume, restart, accept_changed_data)
+
+
+def not_empty(folder: Path) -> UserError:
+    """The error on a folder that holds something else than the run that is started."""
+    return UserError(
+        f"{folder} is not empty; train into a new folder, continue the run in it with resume=True, or delete it with "
+        "restart=True"
+    )
 
 
 def is_empty_dir(folder: Path) -> bool:

@@ -23,6 +23,7 @@ from typing import Any
 from harken.files import atomic_write
 
 METRICS = "metrics.jsonl"
+NOT_METRICS = ("kind", "step", "best", "seconds")  # of an entry on a validation
 TEXTS = ("kind", "event")  # keys whose values are no numbers
 
 

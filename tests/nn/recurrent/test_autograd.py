@@ -78,9 +78,7 @@ def test_torchs_loop_raises_too() -> None:
         output.sum().backward()
 
 
-@pytest.mark.parametrize(
-    "variant", ["lstm full", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gru before", "tanh"))]
-)
+@pytest.mark.parametrize("variant", ["lstm full", "gru before", "tanh"])
 def test_a_call_leaves_no_reference_cycle(variant: str, backend: str) -> None:
     """What a pass kept is freed with its output, without the garbage collector."""
     layer = layer_of(variant)

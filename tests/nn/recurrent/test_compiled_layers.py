@@ -116,7 +116,6 @@ WHOLE: dict[str, Callable[[], Case]] = {
     "gated decoder": gated,
     "dilated decoder": dilated,
 }
-QUICK = {"lstm lengths", "gru", "decoder relative"}  # the others run in make test-slow
 # The number of tokens an expert gets decides the shape of its product, so it is read in the middle of a pass.
 IN_PIECES: dict[str, Callable[[], Case]] = {
     "experts": lambda: (Experts(WIDTH, 8, 3), (sequence(), mask())),
@@ -151,20 +150,17 @@ def same(case: Case, tolerance: float = 1e-9, **options: Any) -> None:
         assert torch.allclose(one, other, rtol=tolerance, atol=tolerance * (1 + other.abs().max().item()))
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in WHOLE]
-)
+@pytest.mark.parametrize("name", WHOLE)
 def test_traced_as_one_graph_it_gives_the_same(name: str) -> None:
     same(WHOLE[name](), backend="aot_eager", fullgraph=True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", IN_PIECES)
 def test_traced_in_pieces_it_gives_the_same(name: str) -> None:
     same(IN_PIECES[name](), backend="aot_eager")
 
 
-@pytest.mark.parametrize("variant", ["gru after", pytest.param("lstm diagonal", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("variant", ["gru after", "lstm diagonal"])
 def test_one_graph_serves_all_lengths(variant: str) -> None:
     """Nothing is compiled again for other lengths, and rows without steps and NaN behind a row do no harm."""
     layer = build(variant, 3, 4, bidirectional=True)
