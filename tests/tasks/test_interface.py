@@ -8,10 +8,13 @@ from typing import Annotated
 
 import pytest
 from pydantic import ValidationError
+from typer.main import get_command
 
+from harken.cli.app import app
+from harken.errors import UserError
 from harken.registry import JOBS
 from harken.serving.dialects.schemas import body_of, options_model
-from harken.tasks.interface import Files, Interface, Option, Options, Texts, fields_of
+from harken.tasks.interface import CommandLine, Files, Interface, Option, Options, Texts, fields_of, search_fields
 from harken.tasks.registry import interface_of, job_of
 from harken.tasks.results import as_result
 
@@ -42,6 +45,28 @@ def test_the_body_of_a_request_has_the_fields_of_input_and_options(task: str) ->
 class CountOptions(Options):
     count: Annotated[int, Option("how many", ge=1, le=1000, served_le=10, slider=(1, 5, 1))] = 2
     lines: Annotated[bool, Option("for the command alone", in_request=False)] = False
+
+
+@pytest.mark.parametrize("task", JOBS)
+def test_the_command_has_the_help_and_the_options_of_the_interface(task: str) -> None:
+    interface = interface_of(task)
+    assert interface is not None
+    command = get_command(app).commands[interface.verb]  # type: ignore[attr-defined]
+    flags = {flag for parameter in command.params for flag in parameter.opts if flag.startswith("--")}
+    fields = [field for field in fields_of(interface.options).values() if field.option.in_command]
+    declared = {field.option.flag or f"--{field.name.replace('_', '-')}" for field in fields}
+    common = {"--json", "--format", "--text-column", "--replace", "--out"}
+    assert command.help == interface.help and declared <= flags <= declared | common
+
+
+def test_the_options_of_a_search_are_declared_for_translation() -> None:
+    interface = interface_of("translate")
+    assert interface is not None
+    fields = fields_of(interface.options)
+    assert {"beam", "nbest", "resume", "stream", *search_fields()} <= fields.keys()
+    options = interface.options(nbest=3, beam=2)  # type: ignore[call-arg]
+    with pytest.raises(UserError, match="--nbest 3 needs a beam as wide"):
+        options.check_command(CommandLine(None, False, None))
 
 
 def test_bounds_of_requests_are_those_that_are_declared() -> None:

@@ -1,6 +1,7 @@
 """Streamed lines equal those that are read into memory: running text and lines by themselves."""
 
 import random
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from harken.data.prepared import blocks
 from harken.data.prepared.disk_rows import DiskRows
+from harken.data.rows import rows_of
 from harken.data.text.text_config import LinesConfig, TextConfig
 from harken.data.text.texts import read_line_splits, read_texts
 from harken.data.tokenizers.base import train_tokenizer
@@ -81,6 +83,11 @@ def test_lines_by_themselves_equal_those_in_memory(tmp_path: Path, with_files: b
     assert list(streamed.train) == inside.train and streamed.valid == inside.valid and streamed.test == inside.test
     assert streamed.skipped == inside.skipped and inside.skipped
     assert streamed.digests() == inside.digests()
+    for rows in (streamed.train, rows_of(inside.train)):
+        assert rows.find(lambda text: isinstance(text, str)) == 0 and rows.find(lambda text: text is None) is None
+    counts = Counter({"often": 2, "once": 1})
+    assert streamed.train.without_rare(counts, most=1) == {"often": 2}
+    assert rows_of(inside.train).without_rare(counts, most=1) == streamed.train.without_rare(counts, most=2) == counts
     tokenizer = train_tokenizer("word", inside.train, 100)
     expected, found = as_rows(inside.train, tokenizer, 4), as_rows(streamed.train, tokenizer, 4)
     assert np.array_equal(found.flat, expected.flat) and np.array_equal(found.offsets, expected.offsets)
