@@ -162,14 +162,9 @@ class Composer(States):
     def tense(self) -> tuple[str, str]:
         """A tense and a modal verb."""
         draw = self.draw()
-        if draw < 0.4:
-            return "present", ""
-        if draw < 0.68:
-            return "past", ""
-        if draw < 0.84:
-            return "future", ""
-        if draw < 0.91:
-            return "going", ""
+        for bound, tense in ((0.4, "present"), (0.68, "past"), (0.84, "future"), (0.91, "going")):
+            if draw < bound:
+                return tense, ""
         return "present", self.pick(("can", "must", "want"))
 
     def clause(
@@ -185,12 +180,9 @@ class Composer(States):
         draw = self.draw()
         if subject is not None and not is_person(subject):
             return self.action(self.pick(scenes.ANIMAL_DOINGS), richness, tense, subject, pronouns, plain)
-        if draw < 0.22:
-            return self.action(self.pick(scenes.INTRANSITIVE), richness, tense, subject, pronouns, plain)
-        if draw < 0.66:
-            return self.action(self.pick(scenes.TRANSITIVE), richness, tense, subject, pronouns, plain)
-        if draw < 0.75:
-            return self.action(self.pick(scenes.DITRANSITIVE), richness, tense, subject, pronouns, plain)
+        for bound, verbs in ((0.22, scenes.INTRANSITIVE), (0.66, scenes.TRANSITIVE), (0.75, scenes.DITRANSITIVE)):
+            if draw < bound:
+                return self.action(self.pick(verbs), richness, tense, subject, pronouns, plain)
         return self.state(tense, subject, pronouns, plain, human)
 
     def action(

@@ -16,6 +16,13 @@ from harken.data.synthetic.phrasebook.trees import ILS, JE, NOUS, Both, Name, No
 
 Item = TypeVar("Item")
 POSSESSIVES = ("my", "your", "our", "their")
+# Where something happens: draws up to a bound, a preposition, and its nouns; above all bounds it is beside a landmark.
+PLACES = (
+    (0.45, "in", scenes.INSIDE),
+    (0.65, "at", scenes.AT),
+    (0.72, "on", scenes.ON),
+    (0.76, "under", scenes.UNDER),
+)
 
 
 class Sampler:
@@ -210,33 +217,19 @@ class Sampler:
     def place(self, owner: Subject | None = None) -> Place:
         """Where something happens."""
         draw = self.draw()
-        if draw < 0.45:
-            preposition, nouns = lexicon.PREPOSITION["in"], scenes.INSIDE
-        elif draw < 0.65:
-            preposition, nouns = lexicon.PREPOSITION["at"], scenes.AT
-        elif draw < 0.72:
-            preposition, nouns = lexicon.PREPOSITION["on"], scenes.ON
-        elif draw < 0.76:
-            preposition, nouns = lexicon.PREPOSITION["under"], scenes.UNDER
-        else:
-            preposition, nouns = self.pick(scenes.BESIDE), scenes.LANDMARKS
-        return self.place_of(preposition, nouns, owner)
+        for bound, preposition, nouns in PLACES:
+            if draw < bound:
+                return self.place_of(lexicon.PREPOSITION[preposition], nouns, owner)
+        return self.place_of(self.pick(scenes.BESIDE), scenes.LANDMARKS, owner)
 
     def place_for(self, noun: Noun) -> Place:
         """Where a thing of this kind may be found."""
         inside = lexicon.PREPOSITION["in"]
-        if "animal" in noun.tags:
-            return (
-                self.place_of(inside, scenes.OUTDOORS)
-                if self.chance(0.6)
-                else self.place_of(self.pick(scenes.BESIDE), scenes.LANDMARKS)
-            )
-        if "vehicle" in noun.tags:
-            return (
-                self.place_of(inside, scenes.ROADS)
-                if self.chance(0.6)
-                else self.place_of(self.pick(scenes.BESIDE), scenes.LANDMARKS)
-            )
+        for tag, nouns in (("animal", scenes.OUTDOORS), ("vehicle", scenes.ROADS)):
+            if tag in noun.tags and self.chance(0.6):
+                return self.place_of(inside, nouns)
+            if tag in noun.tags:
+                return self.place_of(self.pick(scenes.BESIDE), scenes.LANDMARKS)
         if "person" in noun.tags:
             return self.place()
         if "small" in noun.tags and self.chance(0.7):
