@@ -60,7 +60,7 @@ class Dropout(nn.Module):
         if not 0 < threshold < 256 or not values.is_cpu or takes_torch_operators():
             return F.dropout(values, self.p)
         keep, scale = random_keep(values.shape, threshold), 256 / (256 - threshold)
-        dropped: Tensor = _ByteDropout.apply(values, keep, scale)
+        dropped: Tensor = _ByteDropout.apply(values, keep, scale)  # type: ignore[no-untyped-call]
         return dropped
 
     def extra_repr(self) -> str:

@@ -136,7 +136,8 @@ def cache_bytes(model: Any, shape: Shape) -> int:
     """Keys and values of the tokens and the sources; 0 for decoders without a cache."""
     blocks = getattr(getattr(model.decoder, "stack", None), "blocks", ())
     rows = shape.sources * (shape.beam * shape.length + shape.words)
-    return 2 * len(blocks) * rows * model.decoder.width * model.output_weight.element_size()
+    width, size = int(model.decoder.width), int(model.output_weight.element_size())
+    return 2 * len(blocks) * rows * width * size
 
 
 class PlainStep:

@@ -11,7 +11,6 @@ from harken.errors import UserError
 from harken.search.hypotheses import Hypothesis
 from harken.search.streaming import CertainPrefix
 from harken.tasks.translate.describing import describe
-from harken.tasks.translate.glossary import Term
 from harken.tasks.translate.searching import Request, alternatives, search
 
 if TYPE_CHECKING:
@@ -136,9 +135,8 @@ def glossary_terms(text: str) -> list[tuple[str, str]]:
 
 def _request(translator: Translator, asked: TranslationRequest, cancelled: Callable[[], bool] | None = None) -> Request:
     options: dict[str, Any] = {"beam": asked.beam, "length_penalty": asked.length_penalty}
-    request = translator.request(asked.nbest, prefix=asked.prefix, cancelled=cancelled, **options)
-    request.terms = [Term(*pair) for pair in asked.glossary]
-    return request
+    terms = [asked.glossary]  # of the one sentence
+    return translator.request(asked.nbest, prefix=asked.prefix, cancelled=cancelled, terms=terms, **options)
 
 
 def _word_scores(translator: Translator, hypothesis: Hypothesis, raw: str, count: int) -> list[list[float]]:

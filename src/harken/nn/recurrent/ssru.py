@@ -63,7 +63,7 @@ def linear_recurrence(decay: Tensor, values: Tensor) -> Tensor:
     >>> linear_recurrence(torch.full((1, 4, 1), 0.5), torch.ones(1, 4, 1)).flatten().tolist()
     [1.0, 1.5, 1.75, 1.875]
     """
-    states: Tensor = _LinearRecurrence.apply(decay, values)
+    states: Tensor = _LinearRecurrence.apply(decay, values)  # type: ignore[no-untyped-call]
     return states
 
 

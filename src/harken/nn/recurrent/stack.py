@@ -63,7 +63,7 @@ class Stack(nn.Module):
                 self.register_parameter(name + suffix, weight)
                 self._weight_names[name + suffix] = None
             cell.bind(self._parameters, suffix)
-        self.register_load_state_dict_pre_hook(accept_stored_names)
+        self.register_load_state_dict_pre_hook(accept_stored_names)  # type: ignore[no-untyped-call]
 
     @classmethod
     def of(
@@ -282,7 +282,7 @@ class Stack(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """After a move to a GPU, the weights lie in memory as cuDNN needs them."""
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.flatten_parameters()
         return self
 
