@@ -270,7 +270,7 @@ def test_a_killed_worker_process_loses_no_request(tiny_model: Callable[[str], Pa
     from concurrent.futures import ThreadPoolExecutor
 
     with TestClient(create_app([tiny_model("phrasebook-transformer")], ServerSettings(workers=2))) as client:
-        slots = client.app.state.serving.engine._slots
+        slots = client.app.state.serving.engine.supervisor.slots
 
         def send(number: int) -> int:
             if number in (20, 60):
@@ -279,4 +279,4 @@ def test_a_killed_worker_process_loses_no_request(tiny_model: Callable[[str], Pa
 
         with ThreadPoolExecutor(8) as pool:
             assert set(pool.map(send, range(100))) == {200}
-        assert "harken_worker_restarts_total 2.0" in client.get("/metrics").text
+        assert 'harken_worker_restarts_total{worker="0"} 2.0' in client.get("/metrics").text
