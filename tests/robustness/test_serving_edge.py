@@ -179,7 +179,7 @@ def test_connections_past_the_limit_get_503_where_none_is_idle(app_of: Callable[
 @pytest.mark.slow
 def test_ten_thousand_idle_connections_do_not_stop_the_server(app_of: Callable[..., Any], protocol: Any) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < 21_000:
+    if hard < 12_000:  # the clients, and the 1,000 that the server keeps open
         pytest.skip("this machine allows too few open files")
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:

@@ -45,7 +45,8 @@ class Tasks:
 
     def inside(self, model: str, text: str, heads: list[dict[str, Any]], words: list[int], beam: int | None) -> Any:
         """The weights of every head, and what changes where parts are switched off."""
-        from harken.studio.inside import Head, SwitchedOff, look_inside
+        from harken.inspection.measures.ablation import Head
+        from harken.studio.inside import SwitchedOff, look_inside
 
         off = SwitchedOff([Head(**head) for head in heads], words)
         return look_inside(self.library.open(model, "translate").model, text, off, beam)
