@@ -192,6 +192,13 @@ def test_the_status_of_a_document_has_its_progress(
     assert capital_client.post(f"{path}/result", json=key).content.startswith(b"CAT NUMBER A\nCAT")
 
 
+def test_a_glossary_is_used_for_documents(capital_client: Any) -> None:
+    made = capital_client.post("/v2/glossaries", json={**ENTRIES, "entries": "cat\tminou"}).json()
+    path, key = upload(capital_client, "a cat\n", glossary_id=made["glossary_id"])
+    assert capital_client.post(path, json=key).json()["status"] == "done"
+    assert capital_client.post(f"{path}/result", json=key).content == b"A minou\n"
+
+
 def test_a_document_that_cannot_be_read_says_why_and_is_not_charged(capital_client: Any) -> None:
     path, key = upload(capital_client, b"no archive", "a.docx")
     answer = capital_client.post(path, json=key).json()
