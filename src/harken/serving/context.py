@@ -15,7 +15,7 @@ from fastapi import Request
 from harken.serving.detection import Detector
 from harken.serving.engine.batching import Work, estimate_tokens
 from harken.serving.engine.engine import Engine
-from harken.serving.errors import ApiError, MissingKey, TooLarge, WrongKey
+from harken.serving.errors import ApiError, MissingKey, TextLimitExceeded, WrongKey
 from harken.serving.glossaries import Glossaries
 from harken.serving.keys import Client, Keys
 from harken.serving.languages import language_name
@@ -105,7 +105,7 @@ class Serving:
         """
         limits = self.settings
         if len(texts) > limits.max_texts:
-            raise TooLarge(f"{len(texts):,} texts are too many; send at most {limits.max_texts:,} at a time")
+            raise TextLimitExceeded(f"{len(texts):,} texts are too many; send at most {limits.max_texts:,} at a time")
         try:
             for text in texts:
                 text.encode()
@@ -113,7 +113,9 @@ class Serving:
             raise ApiError(400, "a text is not valid Unicode: it has half of a surrogate pair") from None
         characters = sum(map(len, texts))
         if characters > limits.max_characters:
-            raise TooLarge(f"{characters:,} characters are too many; send at most {limits.max_characters:,} at a time")
+            raise TextLimitExceeded(
+                f"{characters:,} characters are too many; send at most {limits.max_characters:,} at a time"
+            )
         return characters
 
     @contextmanager

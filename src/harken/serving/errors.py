@@ -50,7 +50,7 @@ class QuotaExceeded(ApiError):
         super().__init__(403, "the characters of this API key are used up")
 
 
-class TooLarge(ApiError):
+class TextLimitExceeded(ApiError):
     """A request has more texts or characters than the server takes at a time."""
 
     def __init__(self, message: str) -> None:
@@ -87,7 +87,7 @@ def error_response(path: str, error: ApiError) -> Response:
         elif isinstance(error, QuotaExceeded):
             status, message = 456, "Quota Exceeded"
         return JSONResponse({"message": message}, 503 if status == 504 else status, error.headers)
-    if path in LIBRETRANSLATE and isinstance(error, TooLarge):
+    if path in LIBRETRANSLATE and isinstance(error, TextLimitExceeded):
         status = 400  # as LibreTranslate answers texts that are too long
     elif path in LIBRETRANSLATE and isinstance(error, MissingKey):
         status, message = 400, "Please contact the server operator to get an API key"

@@ -17,7 +17,7 @@ from harken.serving.context import Serving, serving_of
 from harken.serving.dialects.native import ERRORS, Caller, ResultsAnswer, results_of, server_sent, translate
 from harken.serving.dialects.parameters import parameters_of
 from harken.serving.dialects.schemas import TranslateBody, body_of, request_fields
-from harken.serving.errors import ApiError, TooLarge
+from harken.serving.errors import ApiError, TextLimitExceeded
 from harken.serving.keys import Client
 from harken.serving.registry import ServedModel
 from harken.tasks.interface import Files, Interface
@@ -45,7 +45,7 @@ class Route:
         try:
             items = [item] if item is not None else interface.input.items(body)
             if len(items) > serving.settings.max_texts:
-                raise TooLarge(f"send at most {serving.settings.max_texts:,} examples at a time")
+                raise TextLimitExceeded(f"send at most {serving.settings.max_texts:,} examples at a time")
             model = serving.registry.find(body.model, self.task)
             options = {name: getattr(body, name) for name in request_fields(interface.options)}
             interface.options(**options).check_request()

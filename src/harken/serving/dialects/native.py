@@ -24,7 +24,7 @@ from harken.serving.dialects.schemas import (
     ScoreBody,
     TranslateBody,
 )
-from harken.serving.errors import ApiError, TooLarge
+from harken.serving.errors import ApiError, TextLimitExceeded
 from harken.serving.fast_path import FastJSONResponse
 from harken.serving.glossaries import TermIndex
 from harken.serving.keys import Client
@@ -193,7 +193,7 @@ async def results_of(
     """
     serving = serving_of(request)
     if len(items) > serving.settings.max_texts:
-        raise TooLarge(f"send at most {serving.settings.max_texts:,} examples at a time")
+        raise TextLimitExceeded(f"send at most {serving.settings.max_texts:,} examples at a time")
     with serving.admitted(client, [text for item in items for text in texts_in(item)]):
         work = serving.call(client, model, operation, options, items, whole, body.timeout)
         results = await until_disconnected(request, work)

@@ -44,7 +44,7 @@ class Upload:
         suffix: its ending, one of `harken.serving.text.files.SUFFIXES`.
         source: its language; None: it is detected.
         characters: those that were charged.
-        total, done: segments, and those that are translated.
+        total, done: characters that models read, and those that they have translated.
     """
 
     data: bytes
@@ -59,7 +59,7 @@ class Upload:
 
     @property
     def progress(self) -> float:
-        """The share of segments that are translated."""
+        """The share that is translated."""
         return min(1.0, self.done / self.total) if self.total else 0.0
 
     @property
@@ -82,11 +82,14 @@ async def translate_upload(serving: Serving, client: Client, upload: Upload) -> 
     if upload.source is None:
         upload.source = (await detect(serving, _sample(segments), upload.target)).language
     route = find_route(serving, upload.source, upload.target)
-    send = sentence_translator(Calls(serving, client, is_file=True), route, upload.glossary)
-    upload.total = len(segments)
+
+    def report(characters: int) -> None:
+        upload.done += characters
+
+    send = _in_windows(sentence_translator(Calls(serving, client, is_file=True), route, upload.glossary), report)
     with serving.charged(client) as charge:
-        upload.characters = charge(sum(len(segment.text) for segment in segments))
-        translations = await translate_segments(segments, _in_windows(send, upload))
+        upload.characters = upload.total = charge(sum(len(segment.text) for segment in segments))
+        translations = await translate_segments(segments, send)
         answer = await _call_worker(serving, client, "write_document", upload, translations=translations)
     data: bytes = answer["data"]
     return data
@@ -132,8 +135,8 @@ async def _patiently(call: Callable[[], Awaitable[list[dict[str, Any]]]]) -> lis
     return await call()
 
 
-def _in_windows(send: Translate, upload: Upload) -> Translate:
-    """`send` for a part of the texts at a time, with the progress written into the upload."""
+def _in_windows(send: Translate, report: Callable[[int], None]) -> Translate:
+    """`send` for a part of the texts at a time; `report` is called with the characters of each."""
 
     async def translate(texts: list[str], aligned: bool, nbest: int) -> list[list[Aligned]]:
         results: list[list[Aligned]] = []
@@ -142,7 +145,7 @@ def _in_windows(send: Translate, upload: Upload) -> Translate:
             window = list(_window(texts, len(results), tokens))
             started = time.monotonic()
             results += await send(window, aligned, nbest)
-            upload.done += len(window)
+            report(sum(map(len, window)))
             factor = WINDOW_SECONDS / max(time.monotonic() - started, 0.1)
             tokens = round(min(max(tokens * min(max(factor, 0.5), 2.0), 1), LARGEST_WINDOW))
         return results
