@@ -181,15 +181,22 @@ def test_the_status_of_a_document_has_its_progress(
     assert status(0)["status"] in ("queued", "translating")
     assert capital_client.post(f"{path}/result", json=key).status_code == 503
     released.release()
-    answer = status(2)
+    answer = status(12)
     assert answer["status"] == "translating" and answer["seconds_remaining"] >= 1
     released.release(100)
-    assert status(20)["status"] in ("translating", "done")
+    assert status(20 * 12)["status"] in ("translating", "done")
     for _ in range(600):
         if (answer := capital_client.post(path, json=key).json())["status"] == "done":
             break
     assert answer == {"document_id": path.rpartition("/")[2], "status": "done", "billed_characters": 20 * 12}
     assert capital_client.post(f"{path}/result", json=key).content.startswith(b"CAT NUMBER A\nCAT")
+
+
+def test_a_glossary_is_used_for_documents(capital_client: Any) -> None:
+    made = capital_client.post("/v2/glossaries", json={**ENTRIES, "entries": "cat\tminou"}).json()
+    path, key = upload(capital_client, "a cat\n", glossary_id=made["glossary_id"])
+    assert capital_client.post(path, json=key).json()["status"] == "done"
+    assert capital_client.post(f"{path}/result", json=key).content == b"A minou\n"
 
 
 def test_a_document_that_cannot_be_read_says_why_and_is_not_charged(capital_client: Any) -> None:

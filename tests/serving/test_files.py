@@ -118,6 +118,12 @@ def test_encodings_line_ends_and_files_without_text(suffix: str, given: bytes, r
     assert translated(given, suffix) == result
 
 
+def test_dashes_of_speakers_are_not_for_the_model() -> None:
+    cue = "1\r\n00:01:00,000 --> 00:02:00,000\r\n- the cat\r\n–  a <i>dog</i>\r\n"
+    assert [segment.text for segment in read_segments(cue.encode(), ".srt")] == ["the cat", "a dog"]
+    assert translated(cue, ".srt").decode() == cue.replace("the cat", "THE CAT").replace("a <i>dog", "A <i>DOG")
+
+
 @pytest.mark.parametrize(
     ("suffix", "given", "message"),
     [

@@ -206,7 +206,9 @@ def test_a_translated_file_is_removed_after_an_hour(capital_client: Any, tmp_pat
     os.utime(path, (time.time() - 3590, time.time() - 3590))
     assert capital_client.get(url).status_code == 200
     os.utime(path, (time.time() - 3601, time.time() - 3601))
-    assert capital_client.get(url).json() == {"error": "Invalid filename"} and not path.exists()
+    assert capital_client.get(url).json() == {"error": "Invalid filename"}
+    capital_client.post("/translate_file", files={"file": ("b.txt", b"a")}, data=given)
+    assert not path.exists()
 
 
 def test_results_of_an_earlier_server_are_removed_in_time(tiny_model: Any, capitals: Any, tmp_path: Path) -> None:
@@ -236,6 +238,9 @@ def test_no_more_is_stored_than_a_limit(capital_client: Any, monkeypatch: pytest
 def test_the_schema_has_the_statuses_of_downloads(capital_client: Any) -> None:
     paths = capital_client.get("/openapi.json").json()["paths"]
     assert set(paths["/download_file/{name}"]["get"]["responses"]) >= {"200", "400"}
+    os.utime(capital_client.app.state.serving.settings.state, (0, 0))
+    for name in ("0", "%2e%2e", "..%2fglossaries", "a%00", "a" * 5000, "%2e"):
+        assert capital_client.get(f"/download_file/{name}").status_code in (400, 404), name
     assert capital_client.get("/download_file/0").status_code == 400
 
 

@@ -14,6 +14,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,7 @@ async def store_result(folder: Path, name: str, data: bytes) -> Path:
         return folder / name
 
     path = await asyncio.to_thread(write)
-    asyncio.get_running_loop().call_later(KEPT_SECONDS + 1, remove_old, folder)
+    asyncio.get_running_loop().call_later(KEPT_SECONDS, partial(path.unlink, missing_ok=True))
     return path
 
 
@@ -166,8 +167,13 @@ async def results_lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 def find_result(folder: Path, name: str) -> Path | None:
     """The file of a result, unless there is none or its time is over."""
-    remove_old(folder)
-    return next((path for path in folder.iterdir() if path.name == name), None)
+    path = folder / Path(name).name
+    try:
+        if path.is_file() and time.time() - path.stat().st_mtime < KEPT_SECONDS:
+            return path
+    except (OSError, ValueError):  # a name that no file can have
+        pass
+    return None
 
 
 def remove_old(folder: Path, seconds: float = KEPT_SECONDS) -> None:

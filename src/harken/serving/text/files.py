@@ -232,6 +232,7 @@ BLANK_LINES = re.compile(r"\r?\n[ \t]*+(?:\r?\n)++")
 TIMES = re.compile(r"[ \t]*+(?:\d++:)?\d++:\d++[.,]\d++[ \t]*+-->")
 CUE = Rules(frozenset(), frozenset(("br", "v")))  # all tags but those of speakers belong to words
 TIME_TAG = re.compile(r"<(\d[\d:.]*+)>")  # when a word of a .vtt cue is sung
+SPEAKER = re.compile(r"^([-–] *+)")
 CLASS_TAG = re.compile(r"<([a-z]++)(\.[^\s<>]++)")  # <c.yellow> of .vtt, whose end is </c>
 ENTITY = re.compile(r"&(?!(?:amp|lt|gt|nbsp|lrm|rlm);)")
 
@@ -268,10 +269,13 @@ def _read_cues(text: str, has_entities: bool) -> Parsed:
 
 
 def _markup_of(cue: str, has_entities: bool) -> str:
-    """The lines of a cue as one text, as a sentence goes over its lines; of two speakers each has a line."""
+    """The lines of a cue as one text, as a sentence goes over its lines; of several speakers each has a line."""
     lines = [line.strip() for line in cue.splitlines()]
-    are_speakers = len(lines) > 1 and all(line.startswith(("-", "–")) for line in lines)
-    markup = ("<br/>" if are_speakers else " ").join(lines)
+    dashes = [SPEAKER.match(line) for line in lines]
+    if len(lines) > 1 and all(dashes):
+        markup = "".join(SPEAKER.sub(r"<br \1/>", line) for line in lines)
+    else:
+        markup = " ".join(lines)
     markup = ENTITY.sub("&amp;", markup) if has_entities else markup.replace("&", "&amp;")
     return CLASS_TAG.sub(r"<\1 \2", TIME_TAG.sub(r"<time \1/>", markup))
 
@@ -284,7 +288,9 @@ def _written_cue(cue: str, markup: str, has_entities: bool) -> str:
     elif "&amp;" not in cue:
         text = text.replace("&amp;", "&")
     newline = "\r\n" if "\r\n" in cue else "\n"
-    return newline.join(text.split("<br/>") if "<br/>" in text else _wrapped(text, len(cue.splitlines())))
+    if text.startswith("<br "):
+        return re.sub(r"<br ([-–] *+)/>", newline + r"\1", text).removeprefix(newline)
+    return newline.join(_wrapped(text, len(cue.splitlines())))
 
 
 def _wrapped(text: str, count: int) -> list[str]:
