@@ -128,7 +128,7 @@ def glossary_terms(text: str) -> list[tuple[str, str]]:
 def _request(translator: Translator, asked: TranslationRequest, cancelled: Callable[[], bool] | None = None) -> Request:
     options: dict[str, Any] = {"beam": asked.beam, "length_penalty": asked.length_penalty}
     request = translator.request(asked.nbest, prefix=asked.prefix, cancelled=cancelled, **options)
-    request.terms = [Term(*pair) for pair in asked.glossary]
+    request.glossary = [Term(*pair) for pair in asked.glossary]
     return request
 
 

@@ -160,7 +160,7 @@ def _masked_nbest(
 
 def _constraints(items: Sequence[Item]) -> dict[str, Any]:
     """Prefixes, phrases and terms of every text, where there are any."""
-    given = {
+    given: dict[str, list[Any]] = {
         "prefix": [item.get("prefix") or "" for item in items],
         "require": [list(item.get("require") or ()) for item in items],
         "terms": [[tuple(pair) for pair in item.get("glossary") or ()] for item in items],
