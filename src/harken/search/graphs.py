@@ -136,8 +136,7 @@ def cache_bytes(model: Any, shape: Shape) -> int:
     """Keys and values of the tokens and the sources; 0 for decoders without a cache."""
     blocks = getattr(getattr(model.decoder, "stack", None), "blocks", ())
     rows = shape.sources * (shape.beam * shape.length + shape.words)
-    width, size = int(model.decoder.width), int(model.output_weight.element_size())
-    return 2 * len(blocks) * rows * width * size
+    return int(2 * len(blocks) * rows * model.decoder.width * model.output_weight.element_size())
 
 
 class PlainStep:
@@ -205,7 +204,9 @@ class GraphSearch:
 
     def capture(self, model: Any, pool: Any) -> None:
         """Both graphs, after one pass in which kernels are compiled and buffers allocated."""
-        stream = torch.cuda.Stream()
+        new_stream: Callable[[], torch.cuda.Stream] = torch.cuda.Stream  # torch does not annotate the constructors
+        new_event: Callable[[], torch.cuda.Event] = torch.cuda.Event
+        stream = new_stream()
 
         def captured(function: Callable[[], None]) -> torch.cuda.CUDAGraph:
             with run_on(stream):
@@ -217,7 +218,7 @@ class GraphSearch:
                 self.encoder_graph = captured(lambda: self._encode(model))
         self.step_graph = captured(self._steps)
         self.flags = torch.zeros(2, dtype=torch.int32, pin_memory=True)
-        self.events = torch.cuda.Event(), torch.cuda.Event()
+        self.events = new_event(), new_event()
 
     def run(self, model: Any, call: DecodingCall) -> list[list[Hypothesis]]:
         """Decode a call that the shape has room for."""

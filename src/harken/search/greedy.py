@@ -18,7 +18,7 @@ from torch import Tensor
 
 from harken.data.tokenizers.tokens import BOS, EOS, PAD
 from harken.search.contract import StepModel, attention_of, device_of, is_worth_compacting, limits
-from harken.search.hypotheses import NEG_INF, Hypothesis, continuations, refuse_empty
+from harken.search.hypotheses import NEG_INF, Hypothesis, added_by_rules, continuations, refuse_empty
 from harken.search.ranking import Ranking
 from harken.search.rules.base import ScoreRule, SoFar, next_scores
 from harken.search.sampling import Sampling
@@ -145,9 +145,7 @@ def hypotheses_of(
         finished = bool(ids) and ids[-1] == EOS
         parts = raw[row, : len(ids)].tolist()
         total, cover = float(sum(parts)), 0.0 if coverage is None else float(coverage[row])
-        added = float(scores[row]) - total
-        rank = ranking.of(float(scores[row]), len(ids), cover)
-        added = added if abs(added) > 1e-4 * (1 + abs(total)) else 0.0
+        added, rank = added_by_rules(float(scores[row]), total), ranking.of(float(scores[row]), len(ids), cover)
         hypotheses.append(Hypothesis(ids[:-1] if finished else ids, total, rank, finished, parts, added, cover))
     sources = (hypotheses[start : start + samples] for start in range(0, len(hypotheses), samples))
     return [sorted(source, key=lambda sample: (not sample.finished, -sample.normalised)) for source in sources]

@@ -193,22 +193,20 @@ class Prefixes:
             tokens, token_scores = next(texts)
             ended = bool(finished[index, slot])
             token_scores += [float(ends[index, slot])] if ended else []
-            total = float(sum(token_scores))
-            added = float(scores[index, slot]) - total
-            hypothesis = Hypothesis(
-                tokens,
-                total,
-                float(normalised[index, slot]),
-                ended,
-                token_scores,
-                added if abs(added) > ROUNDING * (1 + abs(total)) else 0.0,
-                float(coverage[index, slot]),
-            )
+            total, rank = float(sum(token_scores)), float(normalised[index, slot])
+            added = added_by_rules(float(scores[index, slot]), total)
+            hypothesis = Hypothesis(tokens, total, rank, ended, token_scores, added, float(coverage[index, slot]))
             hypotheses[row_of[index]].append(hypothesis)
         return hypotheses
 
 
 ROUNDING = 1e-4  # of sums of log-probabilities, relative
+
+
+def added_by_rules(score: float, total: float) -> float:
+    """The part of a score that is not the model's; 0 where they differ by rounding alone."""
+    added = score - total
+    return added if abs(added) > ROUNDING * (1 + abs(total)) else 0.0
 
 
 def refuse_empty(rows: np.ndarray) -> None:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
 
 
+Row = tuple[int, Hypothesis, Sequence[Match]]
+ROWS = 64  # hypotheses that are read at once: their attention and logits are whole tables
 SURE = 0.5  # the weight from which on a word beside the anchor belongs to the span
 
 
@@ -51,7 +53,7 @@ def substitute(
     translator: Translator,
     options: SearchOptions,
     sources: Sources,
-    rows: Sequence[tuple[int, Hypothesis, Sequence[Match]]],
+    rows: Sequence[Row],
 ) -> list[Hypothesis]:
     """Hypotheses with the terms of their sources, scored by forced decoding.
 
@@ -62,6 +64,13 @@ def substitute(
     Raises:
         UserError: the model's vocabulary cannot write a term.
     """
+    parts = (rows[start : start + ROWS] for start in range(0, len(rows), ROWS))
+    return [hypothesis for part in parts for hypothesis in _substitute(translator, options, sources, part)]
+
+
+def _substitute(
+    translator: Translator, options: SearchOptions, sources: Sources, rows: Sequence[Row]
+) -> list[Hypothesis]:
     target, edited = translator.target, [hypothesis for _, hypothesis, _ in rows]
     weights = word_weights(translator, sources, [(number, hypothesis.tokens) for number, hypothesis, _ in rows])
     changed: list[int] = []
