@@ -152,7 +152,7 @@ def second_derivatives(layer: Any, run: Any, x: Tensor) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("name", ["loop", "masked", "cpu"])
-@settings(deadline=None, max_examples=20, derandomize=True)
+@settings(deadline=None, max_examples=12, derandomize=True)
 @given(cases())
 def test_second_derivatives_are_right_or_refused(name: str, case: dict[str, Any]) -> None:
     """Of every variant with every option, numerically, by each backend of harken that runs on a CPU."""

@@ -118,7 +118,7 @@ class Stack(nn.Module):
         if x.shape[0] == 0:
             output, last = self._empty(x)
         else:
-            output, last, traces = self._run(choose(call), call, state)
+            output, last, traces = self._run(choose(call), call, state, cells)
         output, after = self._unbatched(input, output, last)
         return (output, after, Trace(traces)) if trace else (output, after)
 
@@ -126,7 +126,7 @@ class Stack(nn.Module):
         """Compute what `forward` does cell by cell and step by step; the same layout of input and output."""
         cells = self._bind()
         x, state = self._batched(input, hx, cells[0])
-        output, last, _ = self._run(MASKED, self._call(x, lengths, False, cells), state)
+        output, last, _ = self._run(MASKED, self._call(x, lengths, False, cells), state, cells)
         return self._unbatched(input, output, last)
 
     def backend(self, input: Tensor, lengths: Tensor | None = None, trace: bool = False) -> str:
@@ -155,7 +155,7 @@ class Stack(nn.Module):
         return current
 
     def _run(
-        self, backend: Backend, call: Call, state: State | None
+        self, backend: Backend, call: Call, state: State | None, cells: list[Cell]
     ) -> tuple[Tensor, State, list[list[DirectionTrace]]]:
         """All layers, one above the other: x (B, T, I) -> (B, T, H x directions), last states, traces."""
         takes_padded = backend.takes_padded or (backend.takes_equal and call.lengths is None)
@@ -167,14 +167,16 @@ class Stack(nn.Module):
                 x = x if call.has_padding else layout.hide_padding(x)
         below = [layout.pack(x)]  # what each layer reads: (N, I) packed, or (T, B, I)
         at_once = self.num_layers if backend.runs_stack and call.connections is None else 1
+        connections, directions = self.connections, self.directions
         states: list[State] = []
         traces: list[list[DirectionTrace]] = []
         for depth in range(0, self.num_layers, at_once):
-            read = self.connections.into(below)
+            read = connections.into(below)
             read = self.between(read) if depth else read
-            call.x, call.directions = read, self._directions(depth, at_once, state, layout, read)
+            numbers = range(depth * directions, (depth + at_once) * directions)
+            call.x, call.directions = read, [self._direction(at, cells[at], state, layout, read) for at in numbers]
             output, last, trace = backend.run(call)
-            below.append(self.connections.out(depth, below, output))
+            below.append(connections.out(depth, below, output))
             states.append(layout.unsort(last))
             traces.append(trace)
             call.has_padding = False  # the outputs of a layer are 0 there
@@ -208,24 +210,20 @@ class Stack(nn.Module):
             lengths = lengths.to(torch.int32).to(call.x.device, non_blocking=True)
         return PaddedLayout(lengths, batch, time)
 
-    def _directions(self, depth: int, layers: int, state: State | None, layout: Any, like: Tensor) -> list[Direction]:
-        """The directions of some layers from `depth` on, with their first states and the noise they draw."""
-        options, directions = self.options, []
-        rates = options.recurrent_dropout, options.zoneout, self.training
-        numbers = range(depth * self.directions, (depth + layers) * self.directions)
-        for number, cell in zip(numbers, self.cells_of(depth, layers), strict=True):
-            noise = draw_noise(*rates, layout.time, layout.batch, cell.state_sizes, like).sorted(layout.sorted_indices)
-            first = None if state is None else layout.sort(tuple(part[number] for part in state))
-            directions.append(Direction(cell, first, noise, reverse=number % self.directions == 1))
-        return directions
+    def _direction(self, number: int, cell: Cell, state: State | None, layout: Any, like: Tensor) -> Direction:
+        """The direction of a cell, with its first state and the noise it draws."""
+        rates = self.options.recurrent_dropout, self.options.zoneout, self.training
+        noise = draw_noise(*rates, layout.time, layout.batch, cell.state_sizes, like).sorted(layout.sorted_indices)
+        first = None if state is None else layout.sort(tuple(part[number] for part in state))
+        return Direction(cell, first, noise, reverse=number % self.directions == 1)
 
     def cells_of_all(self) -> list[Cell]:
         """All cells, layer by layer."""
         return list(self.cells._modules.values())  # type: ignore[arg-type]
 
-    def cells_of(self, depth: int, layers: int = 1) -> list[Cell]:
-        """The cells of one layer, or of several from `depth` on, the forward direction first."""
-        return self.cells_of_all()[depth * self.directions : (depth + layers) * self.directions]
+    def cells_of(self, depth: int) -> list[Cell]:
+        """The cells of one layer, the forward direction first."""
+        return self.cells_of_all()[depth * self.directions : (depth + 1) * self.directions]
 
     def _batched(self, input: Tensor, hx: Any, cell: Cell) -> tuple[Tensor, State | None]:
         """x (B, T, I), and the parts of the state (layers x directions, B, H)."""
