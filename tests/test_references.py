@@ -106,6 +106,7 @@ def recurrent(cell: str) -> dict[str, Any]:
 def test_nothing_in_a_folder_or_a_recipe_imports_a_module(package: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     harken.train(recurrent("gru"), folder, progress=False)
+    (folder / "digests.json").unlink()  # who writes a recipe for others can leave it out
     recipe = (folder / "recipe.toml").read_text()
     assert 'cell = "gru"' in recipe
     for reference in ("evil_parts:Leaky", "evil_parts:NoCell", "evil_parts.deeper:x", ":x", "os:system", "evil_parts:"):

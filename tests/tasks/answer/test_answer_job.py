@@ -193,5 +193,6 @@ def test_a_check_knows_its_size_without_training() -> None:
 def test_damaged_answers_are_refused_in_one_sentence(content: str, folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "model")
     (tmp_path / "model" / "answers.json").write_text(content)
+    (tmp_path / "model" / "digests.json").unlink()  # as in a folder of an earlier version
     with pytest.raises(UserError, match=r"answers\.json is missing or damaged, so the model cannot be used"):
         harken.load(tmp_path / "model", device="cpu")

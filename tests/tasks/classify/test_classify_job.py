@@ -55,6 +55,7 @@ def test_it_learns_more_than_chance_and_the_folder_has_all(texts: Any, signals: 
     assert {path.name for path in texts.folder.iterdir()} == {
         "model.safetensors", "recipe.toml", "tokenizer.json", "labels.json", "metrics.jsonl", "card.md",
         "baseline.json", "checkpoint.previous.safetensors", "checkpoint.safetensors", "data.json",
+        "digests.json",
     }  # fmt: skip
     assert texts.classes == ["negative", "positive"] and len(signals.classes) == 6
     best = [json.loads(line) for line in (signals.folder / "metrics.jsonl").read_text().splitlines()][-1]
@@ -280,6 +281,7 @@ def test_finer_labels_are_learnt_and_added_up(tmp_path: Path) -> None:
     gone_on = JOB.prepare(again.recipe, tmp_path / "m", True).task
     assert gone_on.train[1].max() == 3 and gone_on.valid[1].max() == 1
     (tmp_path / "m" / "fine-labels.json").write_text('{"HUM:team": 0}')
+    (tmp_path / "m" / "digests.json").unlink()  # as in a folder of an earlier version
     with pytest.raises(UserError, match=r"fine-labels\.json does not fit labels\.json"):
         harken.load(tmp_path / "m")
     with pytest.raises(UserError, match=r"neither is given; set one, or leave classifier\.fine out"):

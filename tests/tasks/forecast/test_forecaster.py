@@ -239,6 +239,7 @@ def test_a_damaged_series_file_is_refused_in_one_sentence(
     stored = json.loads(file.read_text())
     set_in(stored, path, value)
     file.write_text(json.dumps(stored))
+    (tmp_path / "model" / "digests.json").unlink()  # as in a folder of an earlier version
     with pytest.raises(harken.UserError, match=r"series\.json is missing or damaged, so the model cannot be used"):
         harken.load(tmp_path / "model")
 

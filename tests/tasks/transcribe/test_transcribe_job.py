@@ -305,6 +305,7 @@ def test_a_damaged_language_model_is_refused_in_one_sentence(
     path = tmp_path / "model" / "language.json"
     stored = json.loads(path.read_text())
     path.write_text(json.dumps({**stored, key: value}))
+    (tmp_path / "model" / "digests.json").unlink()  # as in a folder of an earlier version
     with pytest.raises(UserError, match=r"language\.json (is missing or damaged|does not fit symbols\.json)"):
         harken.load(tmp_path / "model", device="cpu")
 
@@ -315,5 +316,6 @@ def test_a_damaged_language_model_is_refused_in_one_sentence(
 def test_damaged_symbols_are_refused_in_one_sentence(content: str, folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "model")
     (tmp_path / "model" / "symbols.json").write_text(content)
+    (tmp_path / "model" / "digests.json").unlink()  # as in a folder of an earlier version
     with pytest.raises(UserError, match=r"symbols\.json is missing or damaged"):
         harken.load(tmp_path / "model", device="cpu")
