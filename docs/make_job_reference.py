@@ -5,6 +5,7 @@ python docs/make_job_reference.py
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import MISSING
 from pathlib import Path
@@ -75,6 +76,7 @@ def row(flag: str, name: str, field: Field) -> str:
     is_plain = field.default is None or field.default is False or field.default == ""
     default = "required" if field.default is MISSING else "" if is_plain else f"`{field.default}`"
     meaning = field.option.description.replace("|", r"\|")  # a bar would end the cell
+    meaning = re.sub(r"\b[A-Z]+_[A-Z]+\b", r"`\g<0>`", meaning)  # variables of the environment
     values = ", ".join(filter(None, (kind_name(field.kind), bounds(field))))
     return f"| {flag} | {name} | {values} | {default} | {meaning} |"
 

@@ -163,6 +163,30 @@ def test_a_predictor_keeps_the_order_and_counts_what_is_done() -> None:
     assert not predictor.model.training and repr(predictor) == "Lengths('recurrent', 2 parameters, cpu)"
 
 
+class Labelling(Predictor[Any, nn.Linear]):
+    """A predictor that declares what its folder holds."""
+
+    labels: list[str]
+    parts = (("labels", JsonArtifact[list[str]]("labels.json", list[str])),)
+
+    @staticmethod
+    def build(recipe: Any, labels: list[str]) -> nn.Linear:
+        """A network with an output for every label."""
+        return nn.Linear(1, len(labels))
+
+
+def test_a_predictor_opens_the_parts_it_declares(tmp_path: Path) -> None:
+    (tmp_path / "labels.json").write_text('["a", "b"]')
+    opened = Labelling.open(tmp_path, "recipe", "cpu")
+    assert (opened.labels, opened.model.out_features, opened.folder) == (["a", "b"], 2, tmp_path)
+    network = nn.Linear(1, 2)
+    by_name, in_order = Labelling("recipe", network, labels=["a"], folder=tmp_path), Labelling("recipe", network, ["a"])
+    assert (by_name.labels, by_name.folder, in_order.labels, in_order.folder) == (["a"], tmp_path, ["a"], None)
+    for values, named in (((), {}), ((["a"], tmp_path, 3), {}), ((["a"],), {"classes": []})):
+        with pytest.raises(TypeError, match="made from a recipe, a network, labels, folder"):
+            Labelling("recipe", network, *values, **named)
+
+
 def test_batches_by_length_are_shared_out_without_a_gap() -> None:
     lengths = np.array([5, 1, 3, 2, 8, 8])
     found = [batch for part in range(4) for batch in length_batches(lengths, 8, part, 4)]

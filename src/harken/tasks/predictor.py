@@ -77,14 +77,22 @@ class Predictor(Generic[R, M]):
     parts: ClassVar[tuple[tuple[str, Artifact[Any]], ...]] = ()  # attributes that are loaded from the folder
     build: ClassVar[Callable[..., nn.Module]]  # from a recipe and the parts to a network with new weights
 
-    def __init__(self, recipe: R, model: M, *values: Any) -> None:
+    folder: Path | None
+
+    def __init__(self, recipe: R, model: M, *values: Any, **named: Any) -> None:
         """
         Args:
-            values: the parts in their order; after them the folder, if there is one.
+            values, named: the parts, in their order or by name; after them the folder, if there is one.
+
+        Raises:
+            TypeError: a part is missing, or a name is none of a part.
         """
         self.recipe, self.model = recipe, model.eval()
-        self.folder: Path | None = None
-        for name, value in zip((*(name for name, _ in self.parts), "folder"), values, strict=False):
+        names = [*(name for name, _ in self.parts), "folder"]
+        given = {"folder": None, **dict(zip(names, values, strict=False)), **named}
+        if given.keys() != set(names) or len(values) > len(names):
+            raise TypeError(f"{type(self).__name__} is made from a recipe, a network, {', '.join(names)}")
+        for name, value in given.items():
             setattr(self, name, value)
 
     @classmethod

@@ -124,7 +124,7 @@ class TranslateJob(TranslationOperations, Job):
                 compare = [translation.text for translation in translations]
             if len(compare) != len(examples):
                 raise UserError(f"--compare has {len(compare):,} lines, but {len(examples):,} sentences are scored")
-            comparison = compare_systems(result.hypotheses, compare, result.references, test)
+            comparison = compare_systems(result.hypotheses, compare, [pair.target for pair in examples], test)
         scores = scores_of(result, comparison)
         if shortlist:
             scores.metrics += agreement_metrics(model, examples, result, shortlist, beam=beam, precision=precision)
