@@ -282,6 +282,6 @@ def _contents(reader: Reader) -> list[list[str | None]]:
 
 
 def folder_for(chosen: str | None, paths: Sequence[Path]) -> Path | None:
-    """As `harken.data.prepared.store.prepared_folder`; of folders the files in them are counted."""
+    """The folder that `harken.data.prepared.store.prepared_folder` gives, where folders count by the files in them."""
     files = [file for path in paths for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
     return prepared_folder(chosen, files)

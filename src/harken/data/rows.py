@@ -140,7 +140,7 @@ class Rows(Sequence[Row], ABC):
 
     @abstractmethod
     def _encode(self, encoding: Encoding) -> list[TokenRows]:
-        """As `encode`."""
+        """Encode the rows; `encode` describes the arguments."""
 
     def cached_tokenizer(self, settings: Any, learn: Callable[[Rows[Any]], Tokenizer]) -> Tokenizer:
         """One tokenizer of lines of text; `learn` is given the texts."""
@@ -171,7 +171,7 @@ class Rows(Sequence[Row], ABC):
         return Counter({item: times for item, times in counts.items() if times > 1})
 
     def token_counts(self, count: Callable[[Iterable[str]], Counter[str]], most: int = MOST_COUNTED) -> Counter[str]:
-        """As `counts`, of rows that are texts; `count` counts the tokens of some texts."""
+        """Count the tokens of rows that are texts; `count` counts those of some texts."""
         return self.counts(lambda columns: count(columns[0]), most)
 
 

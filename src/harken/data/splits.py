@@ -327,7 +327,7 @@ def changed_parts(stored: Mapping[str, str], current: Mapping[str, str]) -> list
 
 @cache
 def field_names(kind: type) -> tuple[str, ...]:
-    """Of a dataclass; corpora have millions of equal ones."""
+    """The names of the fields of a dataclass, cached: corpora have millions of rows of one class."""
     return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
 
 

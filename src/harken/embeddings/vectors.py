@@ -84,7 +84,7 @@ class WordVectors:
 
     @property
     def words(self) -> list[str]:
-        """By id, the most frequent first where that is known."""
+        """The words by id, the most frequent first where counts are known."""
         return self.vocabulary.words
 
     @property

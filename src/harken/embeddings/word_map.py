@@ -51,7 +51,7 @@ class WordMap:
         perplexity: float = 30.0,
         title: str = "Word vectors",
     ) -> WordMap:
-        """Of the words named, or of so many from the first on (the most frequent).
+        """A map of the words named, or of so many from the first on (the most frequent).
 
         Raises:
             UserError: too few or too many words, or one that is not known.

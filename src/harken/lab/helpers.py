@@ -106,7 +106,7 @@ def exponent(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def crossing(x: Sequence[float], first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Where `one` last rises above `other`, interpolated on logarithmic axes; None where it does not.
+    """Where `first` last rises above `second`, interpolated on logarithmic axes; None where it does not.
 
     >>> crossing([1, 2], [5, 6], [1, 1]) is None  # above from the start
     True

@@ -41,7 +41,7 @@ class Report:
         return f"{self.findings.answer}: {self.findings.verdict}"
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, ready for JSON; numbers that are not finite are None."""
+        """The whole report as JSON can hold it; numbers that are not finite are None."""
         import torch
 
         findings = self.findings

@@ -83,7 +83,7 @@ def learn_table(
 
 
 def align(training: Texts, pairs: Texts, iterations: int = 6, tension: float = TENSION) -> list[list[Link]]:
-    """Links (source word, target word) of every wanted pair; the wanted pairs are learned from as well."""
+    """Links (source word, target word) of every pair of `pairs`, which are learned from as well."""
     texts = [*training, *pairs]
     sources, targets = ([pair[side].split() for pair in texts] for side in (0, 1))
     source_ids, target_ids = _numbered(sources, first=1), _numbered(targets, first=0)  # 0 is the empty word

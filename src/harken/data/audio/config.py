@@ -69,7 +69,7 @@ class FeatureConfig(BaseModel):
 
     @property
     def step_seconds(self) -> float:
-        """From one stacked frame to the next."""
+        """The time from one stacked frame to the next."""
         return self.skip * self.hop_samples / self.rate
 
 

@@ -43,10 +43,10 @@ class Utterances(ABC):
 
     @abstractmethod
     def name(self, index: int) -> str:
-        """For messages."""
+        """The name of an utterance in messages."""
 
     def texts(self, epoch: int = 0) -> list[str]:
-        """All of an epoch."""
+        """All texts of an epoch."""
         return [self.text(epoch, index) for index in range(len(self))]
 
 

@@ -95,7 +95,7 @@ class _OnDisk(Rows[Row]):
 
     @property
     def code(self) -> int:
-        """Of the part."""
+        """The code of the part in the stream."""
         return self.stream.parts.index(self.part) + 1
 
     def entry(self, *key: Any) -> str:
@@ -193,7 +193,7 @@ class DiskColumns(_OnDisk[Any]):
         return self if numbers == (0,) else DiskColumns(self.rows, numbers)
 
     def map(self, function: Callable[[Columns], R], what: str = "reading the text") -> Iterator[R]:
-        """As `Rows.map`; of several columns, a block has the values of each."""
+        """Call `function` as `Rows.map` does; of several columns, a block has the values of each."""
         numbers = self.numbers
         return self.rows.map(
             lambda columns: function((list(chain.from_iterable(columns[number] for number in numbers)),)), what

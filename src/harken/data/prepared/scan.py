@@ -90,7 +90,7 @@ class Reader:
         return block.size - (block.first == 1 and self.has_header(block))
 
     def choose(self, block: Block, chosen: np.ndarray) -> Columns:
-        """Some rows of a block, finished."""
+        """The columns of some rows of a block, finished."""
         return self.finish(tuple(list(compress(column, chosen)) for column in self.parse(block)))
 
     def row(self, values: Sequence[Any]) -> Any:

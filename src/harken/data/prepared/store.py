@@ -69,7 +69,7 @@ def prepared_folder(chosen: str | None, files: Iterable[str | Path]) -> Path | N
 
 
 def default_folder() -> Path:
-    """Below the user's cache folder."""
+    """The folder of prepared data below the user's cache folder."""
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else expand_user("~/.cache")) / "harken" / "prepared"
 

@@ -102,7 +102,7 @@ def _position(date: datetime, name: str) -> float:
 
 
 def written(date: datetime) -> str:
-    """As short as says it all.
+    """A date in its shortest complete form.
 
     >>> written(datetime(1990, 12, 1)), written(datetime(1990, 12, 1, 13))
     ('1990-12-01', '1990-12-01 13:00')

@@ -111,7 +111,7 @@ def _add_sounds(made: np.ndarray, size: int, letters: list[tuple[str, int, np.nd
 
 @lru_cache(maxsize=1024)
 def _fade(count: int) -> np.ndarray:
-    """In and out."""
+    """The envelope of a sound: it fades in and out."""
     fade = np.minimum(1.0, (np.arange(count) + 1) / min(FADE, count // 3)).astype(np.float32)
     return fade * fade[::-1]
 

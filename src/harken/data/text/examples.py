@@ -110,7 +110,7 @@ class Labelled:
         return Labelled.of((examples[row] for row in rows), self.fine is not None, self.skipped)
 
     def wholes(self) -> Labelled:
-        """Without the pieces of others: what may be validated or tested on."""
+        """The examples that are no pieces of others: those that may be validated or tested on."""
         return self if self.parts is None else self.choose(np.flatnonzero(~np.array(self.parts, bool)))
 
 

@@ -39,7 +39,7 @@ def phrases_of(tree: str) -> list[tuple[str, str]]:
         ValueError: brackets that do not close.
     """
     phrases: list[tuple[str, str]] = []
-    open_phrases: list[tuple[int, int]] = []  # place in `found`, first word
+    open_phrases: list[tuple[int, int]] = []  # index in `phrases`, first word
     words: list[str] = []
     for piece in PIECES.finditer(tree):
         label, word = piece.groups()
@@ -130,7 +130,7 @@ def table_examples(rows: Iterable[Sequence[Any]]) -> Iterator[Example]:
 
 
 def text_columns(data: ExamplesConfig) -> list[str]:
-    """Those that are joined to a text."""
+    """The columns that are joined to a text."""
     return [data.text_column] if isinstance(data.text_column, str) else list(data.text_column)
 
 

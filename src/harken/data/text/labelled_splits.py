@@ -73,7 +73,7 @@ def read_splits(data: ExamplesConfig) -> LabelledSplits:
 
 
 def split_table(data: ExamplesConfig, table: Mapping[str, list[Any]]) -> LabelledSplits:
-    """The same out of one table in memory: texts with labels, or signals with a row a time step.
+    """The splits of one table in memory: texts with labels, or signals with a row a time step.
 
     Raises:
         UserError: a column that is not there, a cell without anything, or too few examples.
@@ -231,7 +231,7 @@ def _names(data: ExamplesConfig) -> dict[str, str] | None:
 
 
 def _once(train: Labelled, held_out: list[Labelled], skipped: dict[str, int]) -> Labelled:
-    """Without examples of the held-out sets, and a phrase of a tree only once for each label."""
+    """Training examples without those of the held-out sets, each phrase of a tree once for each label."""
     known = {value_key(value) for part in held_out for value in part.values}
     seen: set[tuple[str, str]] = set()
     rows = []

@@ -85,7 +85,7 @@ def read_words(path: str | Path, form: str, word: Column = None) -> Iterator[lis
 
 
 def format_of(path: Path) -> str:
-    """By the ending under .gz or .xz."""
+    """The format of a file by its ending, without .gz or .xz."""
     return "conllu" if ending(path) == ".conllu" else "jsonl" if is_jsonl(path) else "conll"
 
 

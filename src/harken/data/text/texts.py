@@ -125,7 +125,7 @@ def read_line_splits(config: LinesConfig) -> TextCorpus:
 
 
 def split_lines(config: LinesConfig, texts: Iterable[str]) -> TextCorpus:
-    """The same of texts in memory, some split off to validate on.
+    """The splits of texts in memory, the last of them to validate on.
 
     Raises:
         UserError: too few of them are long enough.

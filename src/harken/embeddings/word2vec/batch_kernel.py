@@ -38,7 +38,7 @@ def windows(sampled: Tensor, start: int, stop: int, window: int, reach: Tensor) 
     """The neighbours (B, 2 window) of the words at start to stop, and a mask of those that exist (1 or 0).
 
     Args:
-        kept: all words, (M,), -1 between sentences.
+        sampled: all words, (M,), -1 between sentences.
         reach: (M,), drawn from 1 to `window` for each.
     """
     here = torch.arange(start, stop, device=sampled.device)
@@ -58,7 +58,7 @@ def windows(sampled: Tensor, start: int, stop: int, window: int, reach: Tensor) 
 def negative_samples(
     words: Tensor, count: int, height: Tensor, other: Tensor, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Output rows (B, 1 + wanted), the word's own first, and a mask of those that count.
+    """Output rows (B, 1 + count), the word's own first, and a mask of those that count.
 
     A sample that equals the word is drawn again once; if it still does, it is masked.
     """

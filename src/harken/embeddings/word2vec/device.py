@@ -64,7 +64,7 @@ class Tables:
 def train_on_device(
     corpus: Corpus, settings: Settings, device: str, tell: Callable[[Progress], None] = lambda progress: None
 ) -> Trained:
-    """As `train_word2vec` with other random draws. On a GPU the order of sums is not deterministic.
+    """Train as `train_word2vec` does with other random draws. On a GPU the order of sums is not deterministic.
 
     Raises:
         UserError: hierarchical softmax or n-grams, which need the CPU, or the training diverged.

@@ -56,7 +56,7 @@ def neighbors(sampled: Any, count: Any, position: Any, reach: Any, around: Any) 
 
 @inlined
 def draw_negatives(word: Any, height: Any, other: Any, negatives: Any, state: Any, rows: Any) -> Any:
-    """Draw `wanted` words other than the word itself into rows[1:]."""
+    """Draw `negatives` words other than the word itself into rows[1:]."""
     size = np.float64(len(height))
     for j in range(1, negatives + 1):
         while True:
@@ -72,7 +72,7 @@ def draw_negatives(word: Any, height: Any, other: Any, negatives: Any, state: An
 
 @inlined
 def add_row(source: Any, row: Any, target: Any, target_row: Any) -> None:
-    """target[place] += source[row]."""
+    """target[target_row] += source[row]."""
     for d in range(source.shape[1]):
         target[target_row, d] += source[row, d]
 

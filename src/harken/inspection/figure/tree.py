@@ -31,14 +31,14 @@ class Tree:
     nodes: Sequence[Branch]
 
     def depths(self) -> list[int]:
-        """Of every node, the roots 0."""
+        """The depth of every node; that of the roots is 0."""
         depths: list[int] = []
         for node in self.nodes:
             depths.append(0 if node.parent < 0 else depths[node.parent] + 1)
         return depths
 
     def children(self) -> list[list[int]]:
-        """Of every node, best first; the roots are the last entry."""
+        """The children of every node, best first; the roots are the last entry."""
         children: list[list[int]] = [[] for _ in range(len(self.nodes) + 1)]
         for index, node in enumerate(self.nodes):
             children[node.parent].append(index)

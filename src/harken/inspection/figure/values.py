@@ -88,7 +88,7 @@ def table(panel: Panel) -> tuple[list[str], list[list[str]]]:
 
 
 def _peaks(panel: Raster) -> tuple[list[str], list[list[str]]]:
-    """Of every named row the largest value and where it is."""
+    """The largest value of every named row and where it is."""
     left, right = panel.x_limits
     width = (right - left) / panel.values.shape[1]
     rows = [

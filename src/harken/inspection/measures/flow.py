@@ -116,7 +116,7 @@ class LayerFlow:
         return f"LayerFlow({self.name!r}, {self.cell}, {rows} rows x {steps} steps, {self.verdict.sentence})"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The measurement as JSON can hold it."""
         jacobians = self.jacobians
         return {
             "name": self.name,
@@ -163,7 +163,7 @@ class GradientFlow(NamedLayers[LayerFlow]):
         return {layer.name: float(np.nanmean(layer.gradients["hidden"])) for layer in self.layers}
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The measurement as JSON can hold it."""
         layers = [layer.to_dict() for layer in self.layers]
         return {
             "kind": self.kind,

@@ -72,7 +72,7 @@ class LayerGates:
         return (self.values[word] < SHUT).mean(0), (self.values[word] > OPEN).mean(0)
 
     def to_dict(self, units: bool = False) -> dict[str, Any]:
-        """For JSON; with every single value if `units`."""
+        """The layer as JSON can hold it; with every single value if `units`."""
         gates: dict[str, Any] = {}
         for word, values in self.values.items():
             row: dict[str, Any] = {key: numbers.tolist() for key, numbers in self.summary(word).items()}
@@ -91,7 +91,7 @@ class GateTrace(NamedLayers[LayerGates]):
     title: str
 
     def to_dict(self, units: bool = False) -> dict[str, Any]:
-        """For JSON."""
+        """The trace as JSON can hold it."""
         return {"title": self.title, "layers": [layer.to_dict(units) for layer in self.layers]}
 
     def __repr__(self) -> str:

@@ -35,7 +35,7 @@ class CellSummary:
 
     @property
     def largest(self) -> float:
-        """Of the recurrent weights as a whole."""
+        """The largest singular value of the recurrent weights as a whole."""
         return next(iter(self.weights.values()))
 
 
@@ -52,7 +52,7 @@ class Summary:
         return sum(self.parts.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The summary as JSON can hold it."""
         return {"parameters": self.total, "parts": self.parts, "recurrent": [asdict(cell) for cell in self.cells]}
 
 

@@ -74,13 +74,13 @@ class Verdict:
 
     @property
     def short(self) -> str:
-        """The same in few words, for legends."""
+        """The verdict in few words, for legends."""
         if self.kind == "unclear" or not math.isfinite(self.factor):
             return self.kind
         return f"{self.kind}, × {self.factor:.3f} a step"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; what is no finite number becomes None."""
+        """The verdict as JSON can hold it; numbers that are not finite become None."""
         return {**plain(self), "sentence": self.sentence}
 
 

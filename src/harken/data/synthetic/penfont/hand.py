@@ -37,7 +37,7 @@ class Hand:
 
     @classmethod
     def draw(cls, random: np.random.Generator) -> Hand:
-        """Somebody."""
+        """Draw the habits of one writer."""
         return cls(
             size=random.uniform(0.85, 1.15),
             slant=random.uniform(-0.1, 0.35),

@@ -68,7 +68,7 @@ def hint_areas(drawing: Drawing) -> str:
 
 
 def finish_svg(svg: str, titles: list[str], hints: str) -> str:
-    """Without the prologue of a file and ids that nothing refers to, so that several can stand on one page."""
+    """Drop the prologue of a file and ids that nothing refers to, so that several drawings can stand on one page."""
     drawing = svg[svg.index("<svg") :]
     drawing = re.sub(r' id="raster[^"]*"', ' class="raster"', drawing)
     used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', drawing))

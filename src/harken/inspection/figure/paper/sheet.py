@@ -170,7 +170,7 @@ def _measured(drawing: Drawing, renderer: RendererAgg, figure: Figure, index: in
 
 
 def _legend(axes: Axes, panel: Panel, size: tuple[float, float], beside: bool) -> None:
-    """Beside the axes, or below them where each of several panels has its own; never on the data."""
+    """Put the legend beside the axes, or below them where each of several panels has its own; never on the data."""
     look: dict[str, Any] = {
         "frameon": False,
         "fontsize": 9,
