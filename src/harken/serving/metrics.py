@@ -27,7 +27,7 @@ COUNTS = {
     "rejected": "requests refused as the queue was full",
     "reloads": "models loaded again as their folder changed",
 }
-disable_created_metrics()  # type: ignore[no-untyped-call]
+disable_created_metrics()  # type: ignore[no-untyped-call, unused-ignore]
 
 
 class Metrics:
