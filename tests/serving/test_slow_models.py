@@ -56,7 +56,8 @@ def test_a_file_goes_through_and_says_how_far_it_is(client: Any) -> None:
 
 
 def test_a_file_of_the_synchronous_route_goes_through(client: Any) -> None:
-    assert client.post("/v1/translate", json={"text": "the speed is measured"}).status_code == 200
+    for _ in range(10):  # the speed is measured
+        assert client.post("/v1/translate", json={"text": "the black cat sleeps"}).status_code == 200
     body = {"files": {"file": ("a.txt", TEXT)}, "data": {"source": "en", "target": "fr"}}
     answer = client.post("/translate_file", **body)
     assert answer.status_code == 200, answer.text
