@@ -23,11 +23,14 @@ def client(tiny_model: Callable[[str], Path], tmp_path: Path, monkeypatch: pytes
     """A client of a server whose worker writes capitals, slowly."""
 
     def run_batch(model: Any, operation: str, items: list[Any], options: Any, cancelled: Callable[[], bool]) -> Any:
+        if operation in operations.DOCUMENT_OPERATIONS:
+            return run_original(model, operation, items, options)
         ends_at = time.monotonic() + sum(estimate_tokens(item["text"]) for item in items) / SPEED
         while time.monotonic() < ends_at and not cancelled():
             time.sleep(0.01)
         return [{"source": item["text"], "hypotheses": [{"text": item["text"].upper()}]} for item in items]
 
+    run_original = operations.run_batch
     monkeypatch.setattr(operations, "run_batch", run_batch)
     settings = ServerSettings(workers=0, timeout=TIMEOUT, state=tmp_path, reload_seconds=0)
     with TestClient(create_app([tiny_model("phrasebook-transformer")], settings)) as client:
@@ -39,7 +42,7 @@ def test_a_file_goes_through_and_says_how_far_it_is(client: Any) -> None:
     sent = client.post("/v2/document", **body).json()
     path, key = f"/v2/document/{sent['document_id']}", {"document_key": sent["document_key"]}
     states = []
-    while not states or states[-1]["status"] == "translating":
+    while not states or states[-1]["status"] in ("queued", "translating"):
         states.append(client.post(path, json=key).json())
     assert states[-1]["status"] == "done", states[-1]
     counts = [state["translated_characters"] for state in states[:-1]]
@@ -56,7 +59,8 @@ def test_a_file_goes_through_and_says_how_far_it_is(client: Any) -> None:
 
 
 def test_a_file_of_the_synchronous_route_goes_through(client: Any) -> None:
-    assert client.post("/v1/translate", json={"text": "the speed is measured"}).status_code == 200
+    for _ in range(10):  # the speed is measured
+        assert client.post("/v1/translate", json={"text": "the black cat sleeps"}).status_code == 200
     body = {"files": {"file": ("a.txt", TEXT)}, "data": {"source": "en", "target": "fr"}}
     answer = client.post("/translate_file", **body)
     assert answer.status_code == 200, answer.text

@@ -1,5 +1,8 @@
 """The worker's loop: streams between batches, hooks, errors; with models that are plain objects."""
 
+import os
+import queue
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +13,7 @@ import pytest
 
 from harken.errors import UserError
 from harken.serving import operations
-from harken.serving.engine.worker import Problem, WorkerLoop
+from harken.serving.engine.worker import Problem, ProcessWorker, WorkerLoop
 
 
 @pytest.fixture
@@ -119,3 +122,27 @@ def test_errors_of_users_keep_their_sentence_and_others_tell_no_text(
     assert "secret" not in capsys.readouterr().err
     good, bad = found[-1][2]
     assert good == "good" and isinstance(bad, Problem) and bad.message == "bad" and bad.is_user_error
+
+
+def test_a_stopped_process_blocks_nobody_falls_silent_and_can_be_killed() -> None:
+    received: queue.Queue[Any] = queue.Queue()
+    worker = ProcessWorker("cpu", received.put)
+    assert worker.pid is not None
+    try:
+        while worker.silent_seconds > 0.4:  # until its first sign of life
+            time.sleep(0.01)
+        os.kill(worker.pid, signal.SIGTERM)
+        worker.send(("load", "m", "no such folder"))
+        assert received.get(timeout=120)[:2] == ("refused", "m")  # it has outlived the signal
+        os.kill(worker.pid, signal.SIGSTOP)
+        large = ("load", "x" * 1_000_000, "")
+        sender = threading.Thread(target=lambda: [worker.send(large) for _ in range(8)], daemon=True)
+        sender.start()
+        sender.join(60)
+        assert not sender.is_alive()
+        before = worker.silent_seconds
+        while worker.silent_seconds < before + 1:
+            time.sleep(0.01)
+    finally:
+        worker.kill()
+    assert received.get(timeout=60) is None and worker.join(60)
