@@ -27,6 +27,7 @@ import asyncio
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -257,6 +258,7 @@ def attack(options: argparse.Namespace, sentences: list[str]) -> None:
 
 def main() -> None:
     options = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server ends, too
     sentences = sentences_of(options.model, options.sentences)
     if options.attack:
         attack(options, sentences)
