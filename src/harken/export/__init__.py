@@ -18,7 +18,7 @@ __all__ = ["export_model"]
 
 README = """# {name}
 
-A translator that harken {version} exported to {format}. It is the network and its tokenizers, without what
+A translator that harken exported to {format}. It is the network and its tokenizers, without what
 `harken translate` does around them:
 
 - A word that the source tokenizer has no id for is read in lower case, or without the end mark (`.`, `!`, `…`), if it
@@ -48,12 +48,9 @@ def export_model(translator: Translator, to: Literal["onnx", "ctranslate2"], out
 
 def _describe(translator: Translator, to: str) -> str:
     """The README of an exported folder: what a caller has to do besides running the network."""
-    from harken import __version__
-
     search = translator.recipe.search
     return README.format(
         name="Exported translator" if translator.folder is None else translator.folder.name,
-        version=__version__,
         format={"onnx": "ONNX", "ctranslate2": "CTranslate2"}[to],
         stopping=search.stopping,
         length_penalty=search.length_penalty,
