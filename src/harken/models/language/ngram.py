@@ -135,7 +135,8 @@ class NGram:
             first, last = np.searchsorted(table.keys, [number * self.stride, (number + 1) * self.stride])
             row *= table.backoff[number]
             row[table.keys[first:last] - number * self.stride] += table.probability[first:last]
-        return np.log(row[: self.size])
+        with np.errstate(divide="ignore"):  # log 0 is -inf
+            return np.log(row[: self.size])
 
     def _number(self, gram: tuple[int, ...]) -> int | None:
         """The number of an n-gram among those of its length, or None where it was not seen."""
