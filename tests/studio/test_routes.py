@@ -20,6 +20,7 @@ from starlette.routing import Match
 
 from harken.serving.app import create_app
 from harken.serving.keys import Client, new_key
+from harken.serving.limits import hosts_of
 from harken.serving.settings import ServerSettings
 from harken.serving.transport import HttpConfig
 from harken.studio.app import create_studio_app, serving_studio
@@ -176,6 +177,13 @@ def test_every_route_but_those_of_the_page_is_tested_for_its_key(library: Any) -
             assert is_route == ((method, path) in WORK or (method == "GET" and path in open_paths)), path
     source = Path(inspect.getsourcefile(create_studio) or "").read_text(encoding="utf-8")
     assert source.count("@router.") == len(WORK) and source.count("@pages.") == len(open_paths)
+
+
+def test_a_request_counts_once_for_the_rate_of_its_client(runs: Path) -> None:
+    settings = ServerSettings(rate_limit=1, allowed_hosts=hosts_of("127.0.0.1"))
+    with TestClient(create_studio_app(runs, settings), base_url="http://127.0.0.1") as client:
+        body = {"model": "transformer", "text": TEXT}
+        assert [client.post("/studio/beam", json=body).status_code for _ in range(2)] == [200, 429]
 
 
 def test_models_are_opened_by_workers_alone(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

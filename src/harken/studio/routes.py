@@ -133,15 +133,18 @@ def create_studio(library: Library, settings: ServerSettings, identify: Callable
         await lab_pool.close()
 
     pages = APIRouter(include_in_schema=False, lifespan=lifespan)
-    router = APIRouter(include_in_schema=False, dependencies=[Depends(identify)])
+
+    def check(request: Request) -> None:
+        request.state.client = identify(request).name  # once, as it counts for the client's rate
+
+    router = APIRouter(include_in_schema=False, dependencies=[Depends(check)])
 
     async def run(request: Request, task: str, fields: dict[str, Any]) -> Response:
-        client = identify(request).name
-        result = await until_disconnected(request, models_pool.run(client, task, fields))
+        result = await until_disconnected(request, models_pool.run(request.state.client, task, fields))
         return Response(result, media_type="application/json")
 
     async def stream(request: Request, pool: WorkerPool, task: str, fields: dict[str, Any]) -> Response:
-        messages = pool.stream(identify(request).name, task, fields)
+        messages = pool.stream(request.state.client, task, fields)
         first = await until_disconnected(request, _next(messages))  # an error before it has a status of its own
         return StreamingResponse(_as_events(first, messages), media_type="text/event-stream", headers=EVENTS)
 
