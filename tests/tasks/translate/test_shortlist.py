@@ -119,12 +119,8 @@ def test_evaluation_reports_the_agreement(folder: Path):
     from harken.tasks.registry import job_of
 
     model, job = harken.load(folder, device="cpu"), job_of("translate")
-    pairs = job.examples(model, "test")[:6]
-    job.examples = lambda *_: pairs  # type: ignore[method-assign]
-    try:
-        scores = job.evaluate(model, "test", [], lambda _: None, beam=2, shortlist=250)
-    finally:
-        del job.examples
+    pairs = job.held_out(model, "test")[:6]
+    scores = job.score(model, pairs, lambda _: None, beam=2, shortlist=250)  # type: ignore[call-arg]
     found = {metric.key: metric.value for metric in scores.metrics}
     lines = [pair.source for pair in pairs]
     short, full = ([one.text for one in model.translate(lines, beam=2, shortlist=count)] for count in (250, 0))
