@@ -154,6 +154,7 @@ def search(
         row_numbers: what the random numbers of each sentence depend on. Default: `numbers`.
     """
     translator, config = request.translator, request.config
+    matches = [] if keep_beam else _checked_matches(request, sources, numbers)
     batch = sources.batch(numbers, translator.device)
     limits = max_lengths(translator.recipe.model_copy(update={"search": config}), batch.lengths)
     candidates = count
@@ -173,12 +174,12 @@ def search(
         request.rules(sources, numbers, limits.tolist()),
         torch.tensor(list(numbers if row_numbers is None else row_numbers)),
         request.cancelled,
-        request.observe,
+        None if any(matches) else request.observe,  # terms replace words at the end, so nothing is certain before
         keep_beam,
     )
     hypotheses = decode(call)
-    if not keep_beam:
-        hypotheses = _with_terms(request, sources, numbers, hypotheses)
+    if any(matches):
+        hypotheses = _with_terms(request, sources, numbers, matches, hypotheses)
     if request.second is not None:
         texts = [sources.texts[number] for number in numbers]
         hypotheses = [_reranked(request, text, row)[:count] for text, row in zip(texts, hypotheses, strict=True)]
@@ -189,19 +190,32 @@ def search(
     return hypotheses
 
 
+def _checked_matches(request: Request, sources: Sources, numbers: Sequence[int]) -> list[list[Match]]:
+    """The glossary's terms in each of these sentences.
+
+    Raises:
+        UserError: the vocabulary cannot write one of them.
+    """
+    matches = [request.matches(sources, number) for number in numbers]
+    for match in (match for row in matches for match in row):
+        phrase_ids(match.forms, request.translator.target)
+    return matches
+
+
 def _with_terms(
-    request: Request, sources: Sources, numbers: Sequence[int], hypotheses: list[list[Hypothesis]]
+    request: Request,
+    sources: Sources,
+    numbers: Sequence[int],
+    matches: Sequence[Sequence[Match]],
+    hypotheses: list[list[Hypothesis]],
 ) -> list[list[Hypothesis]]:
     """Hypotheses with the glossary's terms, each once; a prefix that was given stays as it is."""
-    matches = [request.matches(sources, number) for number in numbers]
     rows = [
         (number, hypothesis, terms)
         for number, terms, row in zip(numbers, matches, hypotheses, strict=True)
         for hypothesis in row
         if terms
     ]
-    if not rows:
-        return hypotheses
     decoder, results = request.translator.target.decode, []
     edited = iter(substitute(request.translator, request.config, sources, rows))
     for number, terms, row in zip(numbers, matches, hypotheses, strict=True):
@@ -303,7 +317,9 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
         longest = limit.clamp(min=len(start) + 1)
         whole = replace(call, options=request.config, nbest=1, max_lengths=longest, rules=(*others, Prefix([start])))
         continued.append(decode(whole)[0][0])
-    return [row[0] for row in _with_terms(request, sources, [0] * len(continued), [[best] for best in continued])]
+    numbers = [0] * len(continued)
+    matches = _checked_matches(request, sources, numbers)
+    return [row[0] for row in _with_terms(request, sources, numbers, matches, [[best] for best in continued])]
 
 
 def _reranked(request: Request, text: str, hypotheses: list[Hypothesis]) -> list[Hypothesis]:

@@ -39,9 +39,7 @@ def stream(translator: Translator, sentence: str, request: Request) -> Iterator[
 
     def work() -> None:
         try:
-            # terms replace words when all are known, so that nothing is certain before
-            observe = None if request.matches(sources, 0) else CertainPrefix(prefixes.put)
-            watched = replace(request, observe=observe, cancelled=cancelled)
+            watched = replace(request, observe=CertainPrefix(prefixes.put), cancelled=cancelled)
             best = search(watched, sources, [0], 1)[0][0]
             prefixes.put(best.tokens)
         except BaseException as problem:  # it is raised again where the stream is read
