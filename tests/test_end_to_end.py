@@ -94,7 +94,7 @@ def test_training_says_what_it_does(home: Path) -> None:
     assert lines[-1]["kind"] == "valid" and lines[-1]["step"] == STEPS
     assert lines[-1]["bleu"] > 80  # or nothing below would mean much
     assert {path.name for path in (home / "model").iterdir()} == {
-        "model.safetensors", "recipe.toml", "tokenizer.model", "metrics.jsonl", "card.md",
+        "model.safetensors", "recipe.toml", "tokenizer.model", "metrics.jsonl", "card.md", "digests.json",
         "checkpoint.previous.safetensors", "checkpoint.safetensors", "data.json",
     }  # fmt: skip
 

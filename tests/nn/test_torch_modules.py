@@ -25,6 +25,13 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 import harken.nn
 
+QUIET = pytest.mark.filterwarnings(  # warnings of torch itself
+    "ignore:enable_nested_tensor",
+    "ignore:.*non-full backward hook.*",
+    "ignore:RNN module",
+    "ignore:There is a performance drop",
+)
+
 pytest.importorskip("expecttest", reason="torch's internal test helpers need expecttest")
 with pytest.MonkeyPatch.context() as patch:  # its import would forbid other tests to set flags of backends
     patch.setattr(torch.backends, "disable_global_flags", lambda: None)
@@ -318,7 +325,7 @@ def few(name: str, every: int) -> int:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.filterwarnings("ignore:enable_nested_tensor", "ignore:.*non-full backward hook.*", "ignore:RNN module")
+@QUIET
 def test_passes_torchs_check(name: str, check: Callable[[Case], None]) -> None:
     run_check(name, check, few(name, CHECKS[check]))
 
@@ -326,7 +333,7 @@ def test_passes_torchs_check(name: str, check: Callable[[Case], None]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.filterwarnings("ignore:enable_nested_tensor", "ignore:.*non-full backward hook.*", "ignore:RNN module")
+@QUIET
 def test_passes_torchs_check_with_all_entries(name: str, check: Callable[[Case], None]) -> None:
     run_check(name, check, 8 if check in (check_export, check_compile) else 1)
 

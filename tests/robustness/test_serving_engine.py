@@ -228,12 +228,16 @@ def test_what_holds_the_lock_of_the_interpreter_is_killed_and_others_are_answere
 
 
 def test_figures_of_workers_are_told(server: Server) -> None:
-    wait_for(lambda: len(server.workers()) == 2 and server.is_ready())
+    names = ("harken_worker_resident_bytes", "harken_worker_cpu_seconds_total")
+    expected = {f'{name}{{worker="{worker}"}}' for name in names for worker in "01"}
+
+    def told() -> set[str]:
+        """The figures of workers that are above 0; a process that has just begun has used no time."""
+        lines = (line.split() for line in server.client.get("/metrics").text.splitlines())
+        return {key for key, *value in lines if key.startswith(names) and float(value[-1]) > 0}
+
+    wait_for(lambda: server.is_ready() and told() == expected)
     text = server.client.get("/metrics").text
-    for worker in "01":
-        for name in ("harken_worker_resident_bytes", "harken_worker_cpu_seconds_total"):
-            value = next(line for line in text.splitlines() if line.startswith(f'{name}{{worker="{worker}"}}'))
-            assert float(value.split()[-1]) > 0
     assert server.figure("harken_resident_bytes") > server.figure("harken_worker_resident_bytes") > 10e6
     helped = {line.split()[2] for line in text.splitlines() if line.startswith("# HELP")}
     typed = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from pydantic import ValidationError
 
 from harken.cli.common import examples
 from harken.cli.messages import logger
@@ -126,7 +125,7 @@ def serve(
         extensions.append(serving_studio)
     try:
         settings = ServerSettings(**given)
-    except ValidationError as error:  # the options have the other bounds
+    except ValueError as error:  # the options have the other bounds
         raise UserError(
             f"--public-url {public_url} is no address; write it as https://HOST or http://HOST:PORT"
         ) from error

@@ -36,9 +36,13 @@ NAMES = ("values", *WEIGHTS, "hidden", "cell")
 
 
 @cache
+def _has_numba() -> bool:
+    return find_spec("numba") is not None
+
+
 def is_available() -> bool:
-    """Whether this machine has what the kernel needs: oneDNN and numba."""
-    return has_packed_products() and find_spec("numba") is not None
+    """Whether this process has what the kernel needs: oneDNN, which can be turned off at any time, and numba."""
+    return has_packed_products() and _has_numba()
 
 
 @dataclass
