@@ -119,11 +119,15 @@ def begun_with(recipe: Any, folder: Path) -> Any:
 
 @contextmanager
 def removed_on_failure(start: Start, folder: Path, job: Job) -> Iterator[None]:
-    """Start a run inside the block: where a new one fails before its first checkpoint, the folder is left as it was."""
+    """Start a run inside the block: where a new one fails before it has logged anything, the folder is left as it was.
+
+    Afterwards its log, and the batch of a loss that is not finite, say what happened.
+    """
     try:
         yield
     except BaseException:
-        if start.state == "new" and not has_checkpoint(folder):
+        has_log = (folder / METRICS).is_file() and (folder / METRICS).stat().st_size > 0
+        if start.state == "new" and not has_log and not has_checkpoint(folder):
             remove_run(folder, WRITTEN | OF_RECIPES | job.artifact_names())
         raise
 
