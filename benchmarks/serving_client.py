@@ -101,6 +101,8 @@ class Connection:
         }
         content = await self.reader.readexactly(int(headers["content-length"]))
         self.used = time.perf_counter()
+        if headers.get("connection") == "close":
+            self.reader = None
         return int(lines[0].split()[1]), headers, content
 
 
