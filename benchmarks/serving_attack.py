@@ -149,10 +149,13 @@ async def probe(target: Target, outcome: Outcome, seconds: float | None = None) 
 
 def ten_times_the_load(target: Target) -> Outcome:
     """Ten times as many requests as the server answers."""
-    warm = asyncio.run(saturate(target.host, target.port, target.requests, LOAD, max(1, target.seconds / 6)))
+    requests = bodies(target.sentences, 16)  # of that size the queue is full before the server's limit of connections
+    warm = asyncio.run(saturate(target.host, target.port, requests, LOAD, max(1, target.seconds / 6)))
     rate = 10 * warm["requests"] / warm["wall"]
-    result = asyncio.run(overload(target.host, target.port, target.requests, rate, 512, target.seconds))
-    outcome = Outcome(f"{result['sent']:,} requests, {rate:,.0f} a second", Counter(result["statuses"]))
+    result = asyncio.run(overload(target.host, target.port, requests, rate, 900, target.seconds))
+    capacity = f"the server answers {rate / 10:,.0f} a second"
+    outcome = Outcome(f"{result['sent']:,} requests, {result['rate']:,.0f} a second ({capacity})")
+    outcome.answers = Counter(result["statuses"])
     p99 = result["p99"] / 1000
     answered = sum(count for name, count in result["statuses"].items() if name in REFUSALS)
     outcome.times = [p99]

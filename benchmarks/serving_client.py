@@ -147,15 +147,12 @@ def quantiles(times: list[float]) -> dict[str, float]:
 async def overload(
     host: str, port: int, requests: list[bytes], rate: float, connections: int, seconds: float
 ) -> dict[str, Any]:
-    """`rate` requests a second whatever the server says, over a pool of connections."""
+    """`rate` requests a second whatever the server says; what finds no free connection of the pool is not sent."""
     accepted: list[float] = []
     statuses: Counter[str] = Counter()
-    pool: asyncio.LifoQueue[Connection] = asyncio.LifoQueue()
-    for _ in range(connections):
-        pool.put_nowait(Connection(host, port))
+    pool = [Connection(host, port) for _ in range(connections)]
 
-    async def one(body: bytes) -> None:
-        connection = await pool.get()
+    async def one(connection: Connection, body: bytes) -> None:
         started = time.perf_counter()
         try:
             status, headers, content = await connection.post("/v1/translate", body)
@@ -169,13 +166,13 @@ async def overload(
         except (OSError, asyncio.IncompleteReadError) as error:
             statuses[type(error).__name__] += 1
             connection = Connection(host, port)
-        pool.put_nowait(connection)
+        pool.append(connection)
 
     tasks, started, sent = set(), time.perf_counter(), 0
     while time.perf_counter() - started < seconds:
         due = int((time.perf_counter() - started) * rate) - sent
-        for _ in range(min(due, 1000)):
-            task = asyncio.create_task(one(requests[sent % len(requests)]))
+        for _ in range(min(due, len(pool))):
+            task = asyncio.create_task(one(pool.pop(), requests[sent % len(requests)]))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
             sent += 1
