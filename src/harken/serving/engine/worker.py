@@ -207,15 +207,14 @@ class WorkerLoop:
 
 
 def _report(error: Exception) -> None:
-    """An internal error is printed with where it happened; texts of requests are no part of that."""
+    """Print an internal error to the log."""
     import sys
-    import traceback
 
     from harken.errors import UserError
+    from harken.serving.errors import describe_internal_error
 
     if not isinstance(error, UserError):
-        lines = traceback.format_tb(error.__traceback__)
-        print(f"internal error: {type(error).__name__}\n{''.join(lines)}", file=sys.stderr, flush=True)
+        print(describe_internal_error(error), file=sys.stderr, flush=True)
 
 
 def _problem(error: Exception) -> Problem:
