@@ -1,5 +1,6 @@
 """`harken new`, and data in place of a recipe."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -81,5 +82,6 @@ def test_recordings_with_texts_beside_them_get_a_table(data: Path) -> None:
         (folder / f"{name}.wav").write_bytes(b"")
         (folder / f"{name}.txt").write_text(f"the {name}\n")
     run("new", folder, "--task", "transcribe", "--minutes", "1")
-    assert load_recipe("spoken.toml").data.train == str(data.parent / "spoken.tsv")
-    assert (data.parent / "spoken.tsv").read_text().splitlines()[:2] == ["audio\ttext", f"{folder / 'a.wav'}\tthe a"]
+    assert load_recipe("spoken.toml").data.train == str(data.parent / "spoken.jsonl")
+    first = json.loads((data.parent / "spoken.jsonl").read_text().splitlines()[0])
+    assert first == {"audio": str(folder / "a.wav"), "text": "the a"}

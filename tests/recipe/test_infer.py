@@ -117,7 +117,11 @@ def test_other_text_is_for_a_language_model(tmp_path: Path) -> None:
     assert infer(tmp_path / "a.txt").task == "language"
     (tmp_path / "train.en").write_text("\n".join(TEXTS))
     (tmp_path / "train.fr").write_text("\n".join(FRENCH))
-    assert "has a partner train.fr" in error_of(tmp_path / "train.en")
+    (tmp_path / "news.en-fr.en").write_text("\n".join(TEXTS))
+    (tmp_path / "news.en-fr.fr").write_text("\n".join(FRENCH))
+    pairs = infer(tmp_path / "news.en-fr.fr")
+    assert pairs.task == "translate" and pairs.data["target"] == str(tmp_path / "news.en-fr.en")
+    assert infer(tmp_path / "train.en").data["pair"] == "en-fr"
     assert infer(tmp_path / "train.en", task="language").task == "language"
 
 
@@ -133,13 +137,14 @@ def test_folders(tmp_path: Path) -> None:
     pairs = infer(folder("pairs", train_fr="un\n", train_en="one\n", val_en="two\n", val_fr="deux\n"))
     assert pairs.data == {"dir": str(tmp_path / "pairs"), "pair": "en-fr"}
     many = folder("many", train_fr="un\n", train_en="one\n", train_de="eins\n")
-    assert "--set data.pair=en-fr" in error_of(many)
+    assert f"harken train {many} --pair en-de --out runs/many" in error_of(many)
     assert infer(many, pair="de-en").data["pair"] == "de-en"
     rows = "".join(f"{text}\t{label}\n" for text, label in zip(TEXTS, ["good", "bad"] * 30, strict=True))
     tables = infer(folder("tables", train_tsv=rows, test_tsv=rows, dev_tsv=rows))
     assert tables.data["test"].endswith("test.tsv") and tables.data["valid"].endswith("dev.tsv")
     spoken = infer(folder("spoken", a_wav="", a_txt="one two\n", b_wav="", b_txt="three\n"))
-    assert spoken.task == "transcribe" and [text for _, text in spoken.rows or []] == ["one two", "three"]
+    lines = [json.loads(line) for line in spoken.conversions["train"].lines()]
+    assert spoken.task == "transcribe" and [record["text"] for record in lines] == ["one two", "three"]
     assert "no texts to learn from them" in error_of(folder("silent", a_wav="", b_wav=""))
     drawn = infer(folder("drawn", a_png="", b_png="", list_csv="image,caption\na.png,a red house\nb.png,a dog\n"))
     assert drawn.task == "caption" and drawn.data["caption_column"] == "caption"
@@ -156,8 +161,12 @@ def test_folders(tmp_path: Path) -> None:
         ("a.csv", "date,value\n", "has a single row"),
         ("a.wav", "RIFF", "is a single file"),
         ("a.txt.xz", "no xz", "cannot be read"),
-        ("a.csv", "x,y\n" + "1,2\n3,4\n7,9\n" * 3, "add --task"),
-        ("a.tsv", "".join(f"{t}\t{'xy'[i % 2]}\t{'pq'[i % 2]}\n" for i, t in enumerate(TEXTS)), "add --target-column"),
+        ("a.csv", "x,y\n" + "1,2\n3,4\n7,9\n" * 3, "--task forecast --target-column y"),
+        (
+            "a.tsv",
+            "".join(f"{t}\t{'xy'[i % 2]}\t{'pq'[i % 2]}\n" for i, t in enumerate(TEXTS)),
+            "--target-column 1 --out",
+        ),
     ],
 )
 def test_what_is_ambiguous_or_broken_gets_one_sentence(tmp_path: Path, name: str, content: str, message: str) -> None:
@@ -187,7 +196,7 @@ def test_overrides_are_part_of_the_saved_recipe(tmp_path: Path) -> None:
     recipe_file(data, place)
     recipe_file(data, place, ["train.max_minutes=3", "model.width=32"])  # the file differs in these keys alone
     saved = tomllib.loads(place.read_text())
-    assert saved["train"] == {"max_minutes": 3} and saved["model"] == {"width": 32}
+    assert saved["train"] == {"max_minutes": 3} and saved["model"] == {"architecture": "recurrent", "width": 32}
     place.write_text(place.read_text().replace("good", "fine") + "\n[tokenizer]\nkind = 'character'\n")
     with pytest.raises(UserError, match="exists and differs from the recipe for this data"):
         recipe_file(data, place, ["train.max_minutes=3"])

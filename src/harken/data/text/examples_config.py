@@ -15,9 +15,9 @@ from pydantic import BeforeValidator, Field, model_validator
 from harken.data.io.keys import CorpusName, DataTable, PreparedDir, Seed, Share
 from harken.paths import BaseDir, FilesInDir
 
-Format = Literal["auto", "table", "prefix", "folder", "trees", "ts", "arrays", "steps", "rows"]
+Format = Literal["auto", "table", "prefix", "folder", "trees", "ts", "arrays", "steps", "rows", "ucr", "arff"]
 Positive = Annotated[int, Field(gt=0)]
-SIGNALS = ("ts", "arrays", "steps", "rows")
+SIGNALS = ("ts", "arrays", "steps", "rows", "ucr", "arff")
 
 
 class SplitExamples(DataTable):
@@ -69,7 +69,8 @@ class ExamplesConfig(DataTable):
             "table: CSV, TSV, JSONL; prefix: the label is the first word of the line; folder: one text "
             "file per class, named after it; trees: bracketed trees with a label on every phrase; ts: "
             "UEA's .ts; arrays: .npz; steps: CSV with one time step per row; rows: CSV with one example "
-            "per row, numbers and then the label; auto: by file name"
+            "per row, numbers and then the label; ucr: the label first; arff: UCR's and UEA's .arff; auto: by file "
+            "name"
         ),
     )
     text_column: str | list[str] = Field(

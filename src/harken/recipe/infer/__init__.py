@@ -25,11 +25,10 @@ from harken.files import expand_user
 from harken.recipe.infer.files import infer_file
 from harken.recipe.infer.folders import infer_folder
 from harken.recipe.infer.inferred import MINUTES, Inferred, is_data, write_recipe
+from harken.recipe.infer.questions import Undecided, run_name
 from harken.registry import JOBS
 
-__all__ = ["MINUTES", "Inferred", "infer", "is_data", "recipe_file", "write_recipe"]
-
-ARCHIVES = (".tar", ".zip", ".tgz", ".7z")
+__all__ = ["MINUTES", "Inferred", "Undecided", "infer", "is_data", "recipe_file", "write_recipe"]
 
 
 def infer(
@@ -46,21 +45,26 @@ def infer(
         task: the job, where it is known.
         text: the column of a table that is read: texts, recordings, pictures.
         target: the column that is predicted: labels, translations, numbers, captions.
-        pair: of a folder with files train.LANG of more than two languages, those to translate: "en-de".
+        pair: of data in more than two languages, those to translate: "en-de".
 
     Raises:
-        UserError: the data cannot be read, or more than one job or column is possible; it says what to add.
+        Undecided: more than one job or column is possible; it has the choices and the command of the likeliest.
+        UserError: the data cannot be read; it says what to do.
     """
-    place = expand_user(path)
+    data = expand_user(path)
     if task is not None and task not in JOBS:
         raise UserError(f"there is no task {task!r}; choose from {', '.join(JOBS)}")
-    if not place.exists():
+    if not data.exists():
         raise UserError(f"{path} does not exist; check the path")
-    if any(suffix in ARCHIVES for suffix in place.suffixes):
-        raise UserError(f"{path} is an archive; unpack it and give the file or folder inside")
-    if place.is_dir():
-        return infer_folder(place.resolve(), task, text, target, pair)
-    return infer_file(place.resolve(), task, text, target)
+    try:
+        if data.is_dir():
+            return infer_folder(data.resolve(), task, text, target, pair)
+        return infer_file(data.resolve(), task, text, target, pair)
+    except Undecided as undecided:
+        given = {"task": task, "text": text, "target": target, "pair": pair}
+        options = {key: value for key, value in given.items() if value is not None}
+        complete = undecided.within(["harken", "train", str(path)], options, ["--out", f"runs/{run_name(path)}"])
+        raise complete from None
 
 
 def recipe_file(
@@ -71,6 +75,7 @@ def recipe_file(
     task: str | None = None,
     text: str | None = None,
     target: str | None = None,
+    pair: str | None = None,
     keep: bool = False,
     replace: bool = False,
 ) -> tuple[Path, str]:
@@ -84,7 +89,7 @@ def recipe_file(
     """
     if keep and place.is_file():
         return place, ""
-    pair = next((value.partition("=")[2] for value in overrides if value.startswith("data.pair=")), None)
+    pair = pair or next((value.partition("=")[2] for value in overrides if value.startswith("data.pair=")), None)
     inferred = infer(data, task=task, text=text, target=target, pair=pair)
     write_recipe(inferred, place, MINUTES, replace, overrides)
     return place, f"{data}: {inferred.reason}\n\n{place.read_text(encoding='utf-8')}\nThe recipe is in {place}"

@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from harken.data.io.files import ending
+from harken.data.io.table import is_number, table_rows
 from harken.data.series.dates import read_date
 from harken.errors import UserError
 from harken.recipe.infer.columns import Column, Table
-from harken.recipe.infer.inferred import Inferred
+from harken.recipe.infer.inferred import Conversion, Inferred
+from harken.recipe.infer.pairs import SAMPLE, TEST_SHARE, format_languages, language_keys
+from harken.recipe.infer.questions import FLAGS, Undecided
 
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "topic", "tag", "intent", "y")
 TEXT_NAMES = ("text", "sentence", "review", "content", "body", "question", "message", "tweet")
 PAIR_NAMES = re.compile(r"[a-z]{2,3}|source|target|src|tgt|trg", re.IGNORECASE)
+SHORTEST_ROW = 9  # cells of a row that holds a signal or a series
+SMALL_TEXT = 3_000_000  # characters up to which a language model reads characters
 SEASONS = ((2, 24, 96), (3 * 24, 7, 56), (40 * 24, 12, 36), (120 * 24, 4, 16))  # hours between rows, season, window
 
 
 def infer_table(table: Table, task: str | None, text: str | None, target: str | None) -> Inferred:
     """The recipe of a table; raises UserError as `infer`."""
+    try:
+        inferred = _infer(table, task, text, target)
+    except Undecided as undecided:
+        undecided.sample = table
+        raise
+    inferred.sample = table
+    return inferred
+
+
+def _infer(table: Table, task: str | None, text: str | None, target: str | None) -> Inferred:
     for option, name in (("--text-column", text), ("--target-column", target)):
         if name is not None and name not in table.names:
-            raise UserError(f"{table.path} has no column {name!r} ({option}); it has {', '.join(table.names)}")
+            raise UserError(f"{table.path} has no column {name!r} ({option}); it has {', '.join(table.names[:50])}")
     if len(table.lists) >= 2 and task in (None, "tag"):
         words = text or _first(table, ("tokens", "words"))
         tags = target or _first(table, ("tags", "labels", "ner_tags"))
@@ -33,6 +49,10 @@ def infer_table(table: Table, task: str | None, text: str | None, target: str | 
             return Inferred(
                 "tag", "lists of words and tags", {"train": table.path, "word_column": words, "tag_column": tags}
             )
+    if (task in (None, "classify") and text is None and target is None) and (signals := _signals_in_rows(table)):
+        return signals
+    if task in (None, "forecast") and (series := _series_in_rows(table)):
+        return series
     kinds = {kind: [column for column in table.columns if column.kind == kind] for kind in KINDS}
     chosen = task or _task_of(table, kinds, text, target)
     builder = BUILDERS.get(chosen)
@@ -64,11 +84,35 @@ def _task_of(table: Table, kinds: Kinds, text: str | None, target: str | None) -
         return "classify"
     if len(texts) == 1 and len(numbers) == 1:
         return "regress"
+    if len(texts) == 1 and len(table.names) == 1:
+        return "language"
     described = ", ".join(f"{column.name} ({column.kind})" for column in table.columns[:12])
-    raise UserError(
-        f"{table.path} has the columns {described}, from which no job follows; add --task (such as classify), "
-        "--text-column and --target-column"
-    )
+    choices = _possible_jobs(table, kinds, text, target)
+    raise Undecided(f"{table.path} has the columns {described}, from which no job follows", "Which job?", choices)
+
+
+def _possible_jobs(table: Table, kinds: Kinds, text: str | None, target: str | None) -> list[dict[str, str]]:
+    """Jobs with the columns that they would use, the likeliest first."""
+    texts = [text] if text else [column.name for column in sorted(kinds["text"], key=_usual_text)]
+    labels = [target] if target else [column.name for column in kinds["label"]]
+    numbers = [target] if target else [column.name for column in table.columns if column.is_number]
+    jobs = [("classify", texts[:1], labels), ("translate", texts, texts), ("regress", texts[:1], numbers)]
+    choices = [
+        {"task": job, "text": read, "target": predicted}
+        for job, inputs, outputs in jobs
+        for read in inputs
+        for predicted in outputs
+        if read != predicted and (job != "translate" or inputs.index(read) < outputs.index(predicted))
+    ]
+    if not texts:
+        choices += [{"task": "forecast", "target": number} for number in reversed(numbers)]
+    if len(texts) == 1:
+        choices.append({"task": "language", "text": texts[0]})
+    return choices or [{"task": "classify", "text": text or table.names[0], "target": target or table.names[-1]}]
+
+
+def _usual_text(column: Column) -> bool:
+    return column.name.lower() not in TEXT_NAMES
 
 
 def _alike(texts: Sequence[Column]) -> bool:
@@ -77,7 +121,7 @@ def _alike(texts: Sequence[Column]) -> bool:
 
 
 def _classify(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
-    label = target or _choose(table, kinds["label"], LABEL_NAMES, "the label", "--target-column")
+    label = target or _choose(table, kinds["label"], LABEL_NAMES, "the label", "target")
     texts = [column.name for column in kinds["text"] if column.name != label]
     known = [name for name in texts if name.lower() in TEXT_NAMES]
     chosen = [text] if text else known[:1] or texts
@@ -91,8 +135,8 @@ def _classify(table: Table, kinds: Kinds, text: str | None, target: str | None) 
 
 
 def _regress(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
-    value = target or _choose(table, kinds["number"], LABEL_NAMES, "the number", "--target-column")
-    chosen = text or _choose(table, kinds["text"], TEXT_NAMES, "the text", "--text-column")
+    value = target or _choose(table, kinds["number"], LABEL_NAMES, "the number", "target")
+    chosen = text or _choose(table, kinds["text"], TEXT_NAMES, "the text", "text")
     reason = f"texts in {chosen}, numbers in {value}"
     return Inferred("regress", reason, _table_data(table) | {"text_column": chosen, "label_column": value})
 
@@ -105,27 +149,79 @@ def _table_data(table: Table) -> dict[str, Any]:
 
 
 def _translate(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
-    if ending(Path(table.path)) == ".csv":
-        raise UserError(f"{table.path} is CSV, which translation does not read; save it with tabs as .tsv, or as JSONL")
     names = [column.name for column in kinds["text"]]
     if text is None or target is None:
         if len(names) != 2:
-            raise UserError(
-                f"{table.path} has {len(names)} columns of text ({', '.join(names)}); add --text-column (the source) "
-                "and --target-column (its translation)"
-            )
+            choices = [choice for choice in _possible_jobs(table, kinds, text, target) if choice["task"] == "translate"]
+            problem = f"{table.path} has {len(names)} columns of text ({', '.join(names)})"
+            if not choices:
+                raise UserError(f"{problem}, and a translation needs two; add --text-column and --target-column")
+            raise Undecided(problem, "Which is translated, and which is its translation?", choices)
         text = text or next(name for name in names if name != target)
         target = target or next(name for name in names if name != text)
+    keys = language_keys([text, target], Path(table.path), [table.beginning(name, SAMPLE) for name in (text, target)])
     data: dict[str, Any] = {"source": table.path}
     named = table.has_header
-    is_jsonl = ending(Path(table.path)) in (".jsonl", ".ndjson", ".json")
-    if not is_jsonl:
+    if ending(Path(table.path)) not in (".jsonl", ".ndjson", ".json"):
         data |= {"format": "tsv"} | ({"header": True} if named else {})
     data |= {"source_column": text if named else int(text), "target_column": target if named else int(target)}
-    for side, name in (("source", text), ("target", target)):
-        if named and re.fullmatch(r"[a-z]{2,3}", name, re.IGNORECASE):
-            data[f"{side}_language"] = name.lower()
-    return Inferred("translate", f"texts in {text} and their translations in {target}", data | {"test_size": 0.05})
+    reason = f"texts in {text} and their translations in {target}{format_languages(keys)}"
+    return Inferred("translate", reason, data | keys | {"test_size": TEST_SHARE})
+
+
+def _language(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
+    """A column of texts, written as lines for a language model."""
+    column = text or _choose(table, kinds["text"], TEXT_NAMES, "the text", "text")
+
+    def lines() -> Iterator[str]:
+        _, rows = table_rows(Path(table.path), [column], header=table.has_header, quotes=table.quotes)
+        return (line for [cell] in rows if (line := " ".join(str(cell).split())))
+
+    characters = sum(len(cell) for cell in table.beginning(column, len(table.rows)))
+    tables = {"tokenizer": language_tokenizer(characters)}
+    return Inferred("language", f"texts in {column}", {}, tables, {"train": Conversion(".txt", lines)})
+
+
+def language_tokenizer(characters: int) -> dict[str, Any]:
+    """The tokenizer of a language model: characters of little text, subwords of much."""
+    return {"kind": "character"} if characters < SMALL_TEXT else {"kind": "bpe", "size": 8000}
+
+
+def _signals_in_rows(table: Table) -> Inferred | None:
+    """A signal a row, as UCR has them: a label, then numbers."""
+    if table.has_header or len(table.names) < SHORTEST_ROW:
+        return None
+    first, last = (Column(table.names[place], [row[place] for row in table.rows[:500]]) for place in (0, -1))
+    rows = table.rows[:50]
+    if not first.is_label or last.is_label or not all(is_number(cell) for row in rows for cell in row if cell.strip()):
+        return None
+    data = {"kind": "signal", "format": "ucr", "train": table.path}
+    return Inferred("classify", f"a signal a row after one of {first.distinct} labels", data)
+
+
+def _series_in_rows(table: Table) -> Inferred | None:
+    """A series a row, as M4 has them: its name, then numbers up to its end."""
+    steps = {re.sub(r"\d+$", "", name) for name in table.names[1:] if not read_date(name)}
+    if len(table.names) < SHORTEST_ROW or (table.has_header and len(steps) > 1):
+        return None  # columns V2, V3 ... or dates are steps; others are features
+    names, rows = [row[0] for row in table.rows], table.rows[:50]
+    if len(set(names)) < len(names) or any(is_number(name) or read_date(name) for name in names[:50]):
+        return None
+    if not all(row[1].strip() and all(is_number(cell) for cell in row[1:] if cell.strip()) for row in rows):
+        return None
+    count = min(sum(bool(cell.strip()) for cell in row) - 1 for row in table.rows)
+
+    def lines() -> Iterator[str]:
+        _, every = table_rows(Path(table.path), None, header=table.has_header, quotes=table.quotes)
+        for name, *cells in every:
+            for cell in cells:
+                if str(cell).strip():
+                    yield json.dumps({"series": str(name), "value": float(cell)}, ensure_ascii=False)
+
+    horizon = max(1, min(6, count // 10))
+    data = {"target_column": "value", "group": "series", "date_column": "none", "season": 1, "horizon": horizon}
+    data |= {"window": max(2, min(36, count // 4))}
+    return Inferred("forecast", "a series a row", data, {}, {"train": Conversion(".jsonl", lines)})
 
 
 def _forecast(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
@@ -163,16 +259,16 @@ def _season(cells: Sequence[str]) -> tuple[int, int]:
 
 
 def _recordings(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
-    audio = text or _choose(table, kinds["audio"], ("audio", "path", "file"), "the recording", "--text-column")
-    spoken = target or _choose(table, [*kinds["text"], *kinds["label"]], TEXT_NAMES, "the text", "--target-column")
+    audio = text or _choose(table, kinds["audio"], ("audio", "path", "file"), "the recording", "text")
+    spoken = target or _choose(table, [*kinds["text"], *kinds["label"]], TEXT_NAMES, "the text", "target")
     data = {"train": table.path, "audio_column": audio, "text_column": spoken}
     return Inferred("transcribe", f"recordings in {audio}, their texts in {spoken}", data)
 
 
 def _pictures(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
-    image = text or _choose(table, kinds["image"], ("image", "path", "file"), "the picture", "--text-column")
+    image = text or _choose(table, kinds["image"], ("image", "path", "file"), "the picture", "text")
     texts = [*kinds["text"], *kinds["label"]]
-    caption = target or _choose(table, texts, ("caption",), "the caption", "--target-column")
+    caption = target or _choose(table, texts, ("caption",), "the caption", "target")
     data = {"train": table.path, "image_column": image, "caption_column": caption}
     return Inferred("caption", f"pictures in {image}, their captions in {caption}", data)
 
@@ -186,9 +282,12 @@ def _choose(table: Table, columns: Sequence[Column], names: Sequence[str], what:
     usual = [column.name for column in columns if column.name.lower() in names]
     if len(columns) == 1 or len(usual) == 1:
         return columns[0].name if len(columns) == 1 else usual[0]
-    choices = ", ".join(column.name for column in columns) or ", ".join(table.names)
-    problem = "several columns that may be" if columns else "no column that looks like"
-    raise UserError(f"{table.path} has {problem} {what} ({choices}); add {option} NAME")
+    names_shown = ", ".join(column.name for column in columns) or ", ".join(table.names[:50])
+    if not columns:
+        raise UserError(f"{table.path} has no column that looks like {what} ({names_shown}); add {FLAGS[option]} NAME")
+    choices = [{option: column.name} for column in columns]
+    problem = f"{table.path} has several columns that may be {what} ({names_shown})"
+    raise Undecided(problem, f"Which column is {what}?", choices)
 
 
 BUILDERS: dict[str, Callable[[Table, Kinds, str | None, str | None], Inferred]] = {
@@ -198,4 +297,5 @@ BUILDERS: dict[str, Callable[[Table, Kinds, str | None, str | None], Inferred]] 
     "forecast": _forecast,
     "transcribe": _recordings,
     "caption": _pictures,
+    "language": _language,
 }
