@@ -115,7 +115,7 @@ def train(
 
         return follow_recipe(asked.folder, table)
     if data is None and isinstance(recipe, str | Path):
-        recipe = _inferred(recipe, asked, overrides, progress)
+        recipe, overrides = _inferred(recipe, asked, overrides, progress)
     chosen = as_recipe(recipe, overrides, with_data=data is None)
     if chosen.train.precision != "float32" and chosen.train.device in ("auto", "cpu"):
         prepare_environment()
@@ -124,17 +124,19 @@ def train(
     return run_recipe(chosen, asked, progress, table, callbacks)
 
 
-def _inferred(recipe: str | Path, asked: Request, overrides: Sequence[str], progress: bool) -> str | Path:
-    """The recipe, or where it names data, the file of a recipe inferred from it."""
+def _inferred(
+    recipe: str | Path, asked: Request, overrides: Sequence[str], progress: bool
+) -> tuple[str | Path, Sequence[str]]:
+    """The recipe, or where it names data, the file of a recipe inferred from it; and overrides that are not in it."""
     from harken.recipe.infer import is_data, recipe_file
 
     if not is_data(str(recipe)):
-        return recipe
+        return recipe, overrides
     path = asked.folder.parent / f"{asked.folder.name}.toml"
-    inferred, note = recipe_file(recipe, path, overrides, keep=asked.resume, replace=asked.restart)
+    inferred, note, others = recipe_file(recipe, path, overrides, keep=asked.resume, replace=asked.restart)
     if progress and note:
         print(note, file=sys.stderr)
-    return inferred
+    return inferred, others
 
 
 def distill(

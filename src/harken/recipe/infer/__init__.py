@@ -69,7 +69,7 @@ def infer(
 
 def recipe_file(
     data: str | Path,
-    place: Path,
+    path: Path,
     overrides: Sequence[str] = (),
     *,
     task: str | None = None,
@@ -78,18 +78,19 @@ def recipe_file(
     pair: str | None = None,
     keep: bool = False,
     replace: bool = False,
-) -> tuple[Path, str]:
-    """Infer a recipe from data and save it; returns its path and what to tell the user.
+) -> tuple[Path, str, Sequence[str]]:
+    """Infer a recipe from data and save it; returns its path, a note for the user, and overrides that are not in it.
 
     Args:
-        place: where the recipe is saved.
-        overrides: become part of the recipe; `data.pair=en-de` among them chooses the languages of a folder.
-        keep: take the recipe that is there already, as a resumed run does.
+        path: where the recipe is saved.
+        overrides: become part of the recipe; `data.pair=en-de` among them chooses languages, as `pair` does.
+        keep: take the recipe that is there already, as a resumed run does; overrides are not in it.
         replace: overwrite what is there.
     """
-    if keep and place.is_file():
-        return place, ""
-    pair = pair or next((value.partition("=")[2] for value in overrides if value.startswith("data.pair=")), None)
-    inferred = infer(data, task=task, text=text, target=target, pair=pair)
-    write_recipe(inferred, place, MINUTES, replace, overrides)
-    return place, f"{data}: {inferred.reason}\n\n{place.read_text(encoding='utf-8')}\nThe recipe is in {place}"
+    if keep and path.is_file():
+        return path, "", overrides
+    pairs = [override.partition("=")[2] for override in overrides if override.startswith("data.pair=")]
+    overrides = [override for override in overrides if not override.startswith("data.pair=")]
+    inferred = infer(data, task=task, text=text, target=target, pair=pair or next(iter(pairs), None))
+    write_recipe(inferred, path, MINUTES, replace, overrides)
+    return path, f"{data}: {inferred.reason}\n\n{path.read_text(encoding='utf-8')}\nThe recipe is in {path}", ()

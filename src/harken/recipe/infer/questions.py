@@ -6,7 +6,7 @@
 news.csv has several columns of labels; choose one, for example: harken train news.csv --task classify --text-column \
 body --target-column topic --out runs/news
 >>> undecided.labels
-['classify, topic', 'classify, my mood']
+['classify: topic', 'classify: my mood']
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Undecided(UserError):
     @property
     def labels(self) -> list[str]:
         """The choices, to be shown in a list."""
-        return [", ".join(choice[key] for key in FLAGS if key in choice) for choice in self.choices]
+        return [_label(choice) for choice in self.choices]
 
     def within(self, start: Sequence[str], options: Options, end: Sequence[str]) -> Undecided:
         """The same error with another command: its beginning, options that were given, and its end."""
@@ -50,6 +50,11 @@ class Undecided(UserError):
         other = Undecided(self.problem, self.question, self.choices, command)
         other.sample = self.sample
         return other
+
+
+def _label(choice: Options) -> str:
+    columns = " -> ".join(choice[key] for key in ("text", "target", "pair") if key in choice)
+    return ": ".join(part for part in (choice.get("task", ""), columns) if part)
 
 
 def flags(options: Options) -> list[str]:
