@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.io.files import ending
+from harken.data.io.table import is_table
 from harken.errors import UserError
-from harken.recipe.infer.columns import AUDIO, IMAGES, Column, read_records, read_separated, read_text
+from harken.recipe.infer.columns import AUDIO, IMAGES, Column, read_sample, read_text
 from harken.recipe.infer.inferred import Inferred
 from harken.recipe.infer.tables import infer_table
 
@@ -27,11 +28,9 @@ def infer_file(path: Path, task: str | None, text: str | None, target: str | Non
         return SPECIAL[kind](path, task)
     if kind in (*AUDIO, *IMAGES):
         raise UserError(f"{path} is a single file; give the folder of such files, with a table of their texts")
+    if is_table(path):
+        return infer_table(read_sample(path), task, text, target)
     content, encoding = read_text(path)
-    if kind in (".jsonl", ".ndjson", ".json"):
-        return infer_table(read_records(path, content), task, text, target)
-    if kind in (".csv", ".tsv", ".tab"):
-        return infer_table(read_separated(path, content, "," if kind == ".csv" else "\t"), task, text, target)
     lines = content.split("\n")
     for rule in (_stories, _tagged_columns):
         if task in (None, "tag", "answer") and (inferred := rule(path, lines)) and task in (None, inferred.task):
@@ -40,7 +39,7 @@ def infer_file(path: Path, task: str | None, text: str | None, target: str | Non
     if task != "language" and all(NUMBERS.fullmatch(line.strip()) for line in filled[:200]):
         return _number_rows(path, task)
     if task != "language" and sum("\t" in line for line in filled) > 0.95 * len(filled):
-        return infer_table(read_separated(path, content, "\t"), task, text, target)
+        return infer_table(read_sample(path), task, text, target)
     if task is None and (other := _partner(path)) is not None:
         raise UserError(
             f"{path} has a partner {other.name}; give the folder to translate, or --task language for a language model"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harken.data.io.files import ending
+from harken.data.io.table import GUESSED
 from harken.data.series.dates import read_date
 from harken.errors import UserError
 from harken.recipe.infer.columns import Column, Table
@@ -99,14 +98,12 @@ def _regress(table: Table, kinds: Kinds, text: str | None, target: str | None) -
 
 def _table_data(table: Table) -> dict[str, Any]:
     data: dict[str, Any] = {"train": table.path, "format": "table"}
-    if ending(Path(table.path)) not in (".csv", ".tsv", ".tab", ".txt", ".jsonl", ".ndjson", ".json"):
-        raise UserError(f"{table.path} is a table with tabs; rename it to .tsv")
-    return data | ({} if table.has_header else {"header": False}) | ({} if table.quotes else {"quotes": False})
+    data |= {} if table.has_header else {"header": False}
+    data |= {} if table.quotes else {"quotes": False}
+    return data | ({"encoding": table.encoding} if table.encoding in GUESSED else {})
 
 
 def _translate(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
-    if ending(Path(table.path)) == ".csv":
-        raise UserError(f"{table.path} is CSV, which translation does not read; save it with tabs as .tsv, or as JSONL")
     names = [column.name for column in kinds["text"]]
     if text is None or target is None:
         if len(names) != 2:
@@ -118,9 +115,8 @@ def _translate(table: Table, kinds: Kinds, text: str | None, target: str | None)
         target = target or next(name for name in names if name != text)
     data: dict[str, Any] = {"source": table.path}
     named = table.has_header
-    is_jsonl = ending(Path(table.path)) in (".jsonl", ".ndjson", ".json")
-    if not is_jsonl:
-        data |= {"format": "tsv"} | ({"header": True} if named else {})
+    data |= {"format": "table"} | ({} if named else {"header": False})
+    data |= {"encoding": table.encoding} if table.encoding in GUESSED else {}
     data |= {"source_column": text if named else int(text), "target_column": target if named else int(target)}
     for side, name in (("source", text), ("target", target)):
         if named and re.fullmatch(r"[a-z]{2,3}", name, re.IGNORECASE):
