@@ -153,7 +153,7 @@ def test_folders(tmp_path: Path) -> None:
         ("a.tar.xz", "x", "is an archive"),
         ("a.jsonl", '{"text": \n', "is not valid JSON"),
         ("a.csv", "a\0b", "is no text file"),
-        ("a.csv", "date,value\n", "has a single row"),
+        ("a.csv", "date,value\n", "has no row below its header"),
         ("a.wav", "RIFF", "is a single file"),
         ("a.txt.xz", "no xz", "is not valid compressed data"),
         ("a.csv", "x,y\n" + "1,2\n3,4\n7,9\n" * 3, "add --task"),

@@ -237,11 +237,11 @@ def _is_quoted(lines: Sequence[str], delimiter: str, is_whole: bool) -> bool:
     quoted = [cell for row in rows for cell in row if cell.startswith('"')]
     if not quoted:
         return False
+    is_enclosed = all(map(_is_enclosed, quoted))
+    if is_enclosed and all(cell.startswith('"') or _is_plain_number(cell) for row in rows for cell in row):
+        return True
     if len(set(map(len, rows))) == 1:  # no cell holds a tab or a line feed
-        if not all(map(_is_enclosed, quoted)):
-            return False
-        texts = [cell for row in rows for cell in row if not _is_plain_number(cell)]
-        return len(texts) == len(quoted) or any('""' in cell[1:-1] for cell in quoted)
+        return is_enclosed and any('""' in cell[1:-1] for cell in quoted)
     try:
         enclosed = [row for _, row in _quoted_rows(lines if is_whole else lines[:-1], "", delimiter) if row]
     except UserError:

@@ -101,7 +101,7 @@ class OpenTable:
 
         def rows() -> Iterator[list[Any]]:
             for number, row in self.rows:
-                if not row or (len(row) == 1 and not str(row[0]).strip()):
+                if not row or (not str(row[0]).strip() and not _has_content(row)):
                     if keep_blank:
                         yield [""] * len(chosen)
                     continue
@@ -301,10 +301,10 @@ def read_sample(path: str | Path) -> Table:
         if len(rows) == MOST_ROWS or characters > MOST_CHARACTERS:
             table.close()
             break
-    if len(rows) + bool(table.dialect.header) < 2:
-        raise UserError(f"{path} has a single row; give a table with at least a few examples")
     if not rows:
         raise UserError(f"{path} has no row below its header; give a table with at least a few examples")
+    if len(rows) + bool(table.dialect.header) < 2:
+        raise UserError(f"{path} has a single row; give a table with at least a few examples")
     letters = not table.dialect.quotes and any(cell.startswith('"') for row in rows for cell in row)
     has_header = bool(table.dialect.header)
     return Table(str(path), table.names, rows, has_header, not letters, frozenset(lists), table.encoding)
