@@ -9,18 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.io.files import ending
+from harken.data.io.table import is_table
 from harken.data.io.translation_memories import ENDINGS as MEMORIES
 from harken.errors import UserError
-from harken.recipe.infer.columns import (
-    AUDIO,
-    IMAGES,
-    MOST_ROWS,
-    Column,
-    Table,
-    read_records,
-    read_separated,
-    read_text,
-)
+from harken.recipe.infer.columns import AUDIO, IMAGES, MOST_ROWS, Column, Table, read_sample, read_text
 from harken.recipe.infer.inferred import Inferred
 from harken.recipe.infer.pairs import (
     choose_pair,
@@ -41,7 +33,7 @@ NUMBERS = re.compile(r"[-+\d.e]+([\s,]+[-+\d.e]+){2,}")
 def infer_file(path: Path, task: str | None, text: str | None, target: str | None, pair: str | None = None) -> Inferred:
     """The recipe of one file; raises UserError as `infer`."""
     kind = ending(path)
-    if kind == ".zip" and (pairs := infer_archive(path, pair)) is not None:
+    if path.suffix == ".zip" and (pairs := infer_archive(path, pair)) is not None:
         return pairs
     refuse_other_formats(path)
     if kind in MEMORIES and task in (None, "translate"):
@@ -50,18 +42,16 @@ def infer_file(path: Path, task: str | None, text: str | None, target: str | Non
         return SPECIAL[kind](path, task)
     if kind in (*AUDIO, *IMAGES):
         raise UserError(f"{path} is a single file; give the folder of such files, with a table of their texts")
+    if is_table(path):
+        return infer_table(read_sample(path), task, text, target)
     content, encoding = read_text(path)
-    if kind in (".jsonl", ".ndjson", ".json"):
-        return infer_table(read_records(path, content), task, text, target)
-    if kind in (".csv", ".tsv", ".tab"):
-        return infer_table(read_separated(path, content, "," if kind == ".csv" else "\t"), task, text, target)
     lines = content.split("\n")
     for rule in (_stories, _tagged_columns):
         if task in (None, "tag", "answer") and (inferred := rule(path, lines)) and task in (None, inferred.task):
             return inferred
     filled = [line for line in lines if line.strip()]
     if task != "language" and sum("\t" in line for line in filled) > 0.95 * len(filled):
-        return infer_table(read_separated(path, content, "\t"), task, text, target)
+        return infer_table(read_sample(path), task, text, target)
     if task != "language" and all(NUMBERS.fullmatch(line.strip()) for line in filled[:200]):
         return _number_rows(path, task)
     if task in (None, "translate") and (inferred := _with_partner(path, pair)) is not None:

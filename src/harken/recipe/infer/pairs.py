@@ -18,6 +18,7 @@ from harken.errors import UserError
 from harken.recipe.infer.columns import Table
 from harken.recipe.infer.inferred import Conversion, Inferred
 from harken.recipe.infer.questions import Undecided
+from harken.recipe.infer.refusals import refuse
 
 LANGUAGE_FILE = re.compile(r"(.+?)\.((?!gz|xz)[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?|source|target)(\.gz|\.xz)?")
 SIDES = {"src", "tgt", "trg"}
@@ -143,15 +144,20 @@ def _in_order(units: Sequence[Mapping[str, str]], counts: Mapping[str, int]) -> 
 
 
 def infer_archive(path: Path, pair: str | None) -> Inferred | None:
-    """A zip of OPUS with two aligned files; None where it holds something else."""
+    """A zip of OPUS with two aligned files; None where it holds a single file, which is read as it is.
+
+    Raises:
+        UserError: it holds something else.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
-            groups = language_files([name for name in archive.namelist() if "/" not in name])
+            names = [name for name in archive.namelist() if not name.endswith("/") and "__MACOSX" not in name]
     except (OSError, *DAMAGED) as problem:
         raise UserError(f"{path} is no zip archive ({problem}); download it again") from None
-    if len(groups) != 1:
-        return None
-    [files] = groups.values()
+    groups = language_files(names)
+    if len(names) == 1 or not groups:
+        return None if len(names) == 1 else refuse(path, "an archive", "unzip {0} -d {1} && harken train {1}")
+    files = next(iter(groups.values()))
     source, target = choose_pair(path, [*files], pair, "files")
 
     def pairs() -> Iterator[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import NoReturn
 
 from harken.data.io.files import ending
 from harken.errors import UserError
@@ -26,7 +27,6 @@ OTHER_FORMATS = {
     (".sqlite", ".sqlite3", ".db"): (
         "a database", "sqlite3 -header -csv {0} 'select * from NAME' > {1}.csv && harken train {1}.csv"
     ),
-    (".zip",): ("an archive", "unzip {0} -d {1} && harken train {1}"),
     (".tar", ".tgz", ".tbz", ".txz"): ("an archive", "mkdir {1} && tar -xf {0} -C {1} && harken train {1}"),
     (".7z", ".rar"): ("an archive", "7z x {0} -o{1} && harken train {1}"),
 }  # fmt: skip
@@ -51,6 +51,11 @@ def refuse_other_formats(path: Path) -> None:
         )
     for known, (what, command) in OTHER_FORMATS.items():
         if endings & {*known}:
-            name = run_name(path)
-            line = f"{command.format(shlex.quote(str(path)), name)} --out runs/{name}"
-            raise UserError(f"{path} is {what}, which holds no examples as it is; run: {line}")
+            refuse(path, what, command)
+
+
+def refuse(path: Path, what: str, command: str) -> NoReturn:
+    """Raise an error on a file with a command that makes data of it, as in `OTHER_FORMATS`."""
+    name = run_name(path)
+    line = f"{command.format(shlex.quote(str(path)), name)} --out runs/{name}"
+    raise UserError(f"{path} is {what}, which holds no examples as it is; run: {line}")

@@ -10,8 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harken.data.io.files import ending
-from harken.data.io.table import is_number, table_rows
+from harken.data.io.table import GUESSED, is_number, table_rows
 from harken.data.series.dates import read_date
 from harken.errors import UserError
 from harken.recipe.infer.columns import Column, Table
@@ -143,9 +142,9 @@ def _regress(table: Table, kinds: Kinds, text: str | None, target: str | None) -
 
 def _table_data(table: Table) -> dict[str, Any]:
     data: dict[str, Any] = {"train": table.path, "format": "table"}
-    if ending(Path(table.path)) not in (".csv", ".tsv", ".tab", ".txt", ".jsonl", ".ndjson", ".json"):
-        raise UserError(f"{table.path} is a table with tabs; rename it to .tsv")
-    return data | ({} if table.has_header else {"header": False}) | ({} if table.quotes else {"quotes": False})
+    data |= {} if table.has_header else {"header": False}
+    data |= {} if table.quotes else {"quotes": False}
+    return data | ({"encoding": table.encoding} if table.encoding in GUESSED else {})
 
 
 def _translate(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
@@ -162,8 +161,8 @@ def _translate(table: Table, kinds: Kinds, text: str | None, target: str | None)
     keys = language_keys([text, target], Path(table.path), [table.beginning(name, SAMPLE) for name in (text, target)])
     data: dict[str, Any] = {"source": table.path}
     named = table.has_header
-    if ending(Path(table.path)) not in (".jsonl", ".ndjson", ".json"):
-        data |= {"format": "tsv"} | ({"header": True} if named else {})
+    data |= {"format": "table"} | ({} if named else {"header": False})
+    data |= {"encoding": table.encoding} if table.encoding in GUESSED else {}
     data |= {"source_column": text if named else int(text), "target_column": target if named else int(target)}
     reason = f"texts in {text} and their translations in {target}{format_languages(keys)}"
     return Inferred("translate", reason, data | keys | {"test_size": TEST_SHARE})
