@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from harken.data.io.files import ending
 from harken.data.io.table import is_table
 from harken.data.io.translation_memories import ENDINGS as MEMORIES
+from harken.data.text.tagged import iterate_tagged
 from harken.errors import UserError
 from harken.recipe.infer.columns import AUDIO, IMAGES, MOST_ROWS, Column, Table, read_sample, read_text
 from harken.recipe.infer.inferred import Inferred
@@ -26,6 +28,7 @@ from harken.recipe.infer.questions import Undecided
 from harken.recipe.infer.refusals import refuse_other_formats
 from harken.recipe.infer.tables import infer_table, language_tokenizer
 
+SENTENCES = 2000  # with tags that are looked at
 FIRST_WORDS = 100  # distinct first words of lines that may be labels
 NUMBERS = re.compile(r"[-+\d.e]+([\s,]+[-+\d.e]+){2,}")
 
@@ -58,7 +61,8 @@ def infer_file(path: Path, task: str | None, text: str | None, target: str | Non
         return inferred
     sample = Table(str(path), ["line"], [[line] for line in filled[:MOST_ROWS]], has_header=False)
     if task in (None, "classify") and (inferred := _prefixed(path, filled, encoding)):
-        return replace(inferred, sample=sample)
+        rows = [[*line.split(None, 1), ""][:2] for line in filled[:MOST_ROWS]]
+        return replace(inferred, sample=Table(str(path), ["label", "text"], rows, has_header=False))
     if task in (None, "language", "masked", "elmo"):
         return replace(_plain_text(path, content, task or "language"), sample=sample)
     raise UserError(f"{path} is plain text, which a {task} recipe does not read; give a table, or --task language")
@@ -87,7 +91,16 @@ def _signals(path: Path, task: str | None) -> Inferred:
 
 def _conllu(path: Path, task: str | None) -> Inferred:
     _only(path, task, "tag")
-    return Inferred("tag", "CoNLL-U, whose universal part-of-speech tags are learnt", {"train": str(path)})
+    data = {"train": str(path), "format": "conllu"}
+    reason = "CoNLL-U, whose universal part-of-speech tags are learnt"
+    return Inferred("tag", reason, data, sample=_tagged_words(path, "conllu"))
+
+
+def _tagged_words(path: Path, form: str) -> Table:
+    """The words and tags of some sentences."""
+    sentences = islice(iterate_tagged(path, form), SENTENCES)
+    rows = [[word, tag] for sentence in sentences for word, tag in zip(*sentence, strict=True)]
+    return Table(str(path), ["word", "tag"], rows, has_header=False)
 
 
 def _arrays(path: Path, task: str | None) -> Inferred:
@@ -162,7 +175,8 @@ def _tagged_columns(path: Path, lines: Sequence[str]) -> Inferred | None:
         return None
     if not Column("tags", [row[-1] for row in filled]).is_label:
         return None
-    return Inferred("tag", "a word and its tag a line", {"train": str(path), "format": "conll"})
+    data = {"train": str(path), "format": "conll"}
+    return Inferred("tag", "a word and its tag a line", data, sample=_tagged_words(path, "conll"))
 
 
 def _is_conllu(lines: Sequence[str]) -> bool:

@@ -16,13 +16,15 @@ from harken.recipe.infer.pairs import choose_pair, infer_aligned, infer_language
 from harken.recipe.infer.questions import train_command
 
 TABLES = (".csv", ".tsv", ".jsonl", ".conllu", ".conll", ".ts")
+DOCUMENTS = ("README", "LICENSE", "LICENCE", "CITATION", "CHANGELOG")  # files about data
 PER_CLASS = 100  # files of a class that are looked at
 HELD_OUT = {"valid": ("valid", "val", "dev"), "test": ("test",)}
 
 
 def infer_folder(folder: Path, task: str | None, text: str | None, target: str | None, pair: str | None) -> Inferred:
     """The recipe of a folder; raises UserError as `harken.recipe.infer`."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith((".", "~$")))
+    entries = sorted(path for path in folder.iterdir() if not path.name.startswith((".", "~$", "__")))
+    files = [path for path in entries if path.is_file() and not path.name.upper().startswith(DOCUMENTS)]
     names = {path.name for path in files}
     if "recipe.toml" in names:
         raise UserError(f"{folder} is a model folder; give data, or the recipe {folder / 'recipe.toml'}")
@@ -53,14 +55,15 @@ def infer_folder(folder: Path, task: str | None, text: str | None, target: str |
         return classes
     if len(texts) > 1 and len(texts) == len(files) and task in (None, "classify"):
         return _by_class(folder, texts)
-    if not any(folder.iterdir()):
+    if not entries:
         raise UserError(f"{folder} is an empty folder; give a folder with data in it, or a file")
     if len(files) == 1:
         return infer_file(files[0], task, text, target, pair)
-    shown = ", ".join(sorted(path.name for path in folder.iterdir())[:8])
+    shown = ", ".join(path.name for path in entries[:8])
+    example = next((path for path in entries if not path.name.upper().startswith(DOCUMENTS)), entries[0])
     raise UserError(
         f"{folder} holds neither tables, nor text files alone, nor recordings or pictures with their texts ({shown}); "
-        f"give one of its files: {train_command(next(iter(files), folder / 'FILE'))}"
+        f"give what you mean, for example: {train_command(example)}"
     )
 
 

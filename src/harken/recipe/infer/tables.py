@@ -115,8 +115,9 @@ def _usual_text(column: Column) -> bool:
 
 
 def _alike(texts: Sequence[Column]) -> bool:
-    short, long = sorted(column.characters for column in texts)
-    return long <= 2.5 * short
+    """Whether texts are about as long, in characters or in words: Chinese has few characters for a sentence."""
+    sizes = [sorted(column.characters for column in texts), sorted(column.words for column in texts)]
+    return any(long <= 2.5 * short for short, long in sizes)
 
 
 def _classify(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
