@@ -37,7 +37,7 @@ def created(case: Case, folder: Path) -> Path:
 @pytest.mark.parametrize("case", READ, ids=str)
 def test_columns_and_rows(case: Case, tmp_path: Path) -> None:
     path = created(case, tmp_path)
-    table, sample = read_table(path), read_sample(path)
+    table, sample = read_table(path, header=None), read_sample(path)
     assert list(table) == sample.names == list(case.expect.names)
     assert [len(column) for column in table.values()] == [case.expect.count] * len(table)
     assert len(sample.rows) == case.expect.count and sample.has_header is case.expect.header
@@ -63,7 +63,7 @@ def test_the_job_and_its_columns(case: Case, tmp_path: Path) -> None:
 def test_one_sentence_for_what_cannot_be_read(case: Case, tmp_path: Path) -> None:
     path = created(case, tmp_path)
     with pytest.raises(UserError) as caught:
-        read_table(path)
+        read_table(path, header=None)
         read_sample(path)
     message = str(caught.value)
     assert case.expect.message in message and str(path) in message and "\n" not in message

@@ -39,7 +39,7 @@ def read_captions(
         UserError: a picture that is not there or is none, with the line that names it; a table without rows.
     """
     table = expand_user(table)
-    columns = read_table(table, [image_column, caption_column])
+    columns = read_table(table, [image_column, caption_column], header=None)
     root = pictures_of(table, folder)
     captions: dict[str, list[str]] = {}
     first: dict[str, int] = {}

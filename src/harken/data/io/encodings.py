@@ -23,7 +23,7 @@ from typing import BinaryIO, cast
 
 from harken.errors import UserError
 
-CHUNK_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 18
 HEAD_BYTES = 1 << 13
 MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),  # begins as UTF-16's

@@ -11,13 +11,14 @@ A pair is given as it stands in the file; what to skip is for `harken.data.text.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harken.data.io.files import MAX_LINE_BYTES, ending, read_lines
 from harken.data.io.records import Record, as_object, is_json, numbered_records
+from harken.data.io.separated import plain_rows
 from harken.data.io.table import GUESSED, OpenTable, Reading, is_table, open_table
 from harken.errors import UserError
 
@@ -118,7 +119,11 @@ class PairTable:
         reading = Reading(layout.header, layout.quotes, layout.format == "tsv", layout.encoding, layout.max_line_bytes)
         self.table = open_table(path, names, reading)
         keys = ("source_column", "target_column")
-        self.columns = [_name(self.table, *item) for item in zip(columns, (0, 1), keys, strict=True)]
+        try:
+            self.columns = [_name(self.table, *item) for item in zip(columns, (0, 1), keys, strict=True)]
+        except UserError:
+            self.table.close()
+            raise
 
     @property
     def is_linewise(self) -> bool:
@@ -128,14 +133,17 @@ class PairTable:
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Every pair; a blank row is a pair of empty sides."""
-        for source, target in self.table.select(self.columns, keep_blank=True):
-            yield _as_text(source, self.table.path), _as_text(target, self.table.path)
+        rows = self.table.select(self.columns, keep_blank=True)
+        return rows if self.table.dialect.quotes is False else map(self._as_texts, rows)  # type: ignore[return-value]
 
-    def pairs_of(self, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[str, str]]:
-        """The pairs of some lines of a table that is `is_linewise`, without the header; lines come with numbers."""
-        delimiter = str(self.table.dialect.delimiter)
-        rows = ((number, line.split(delimiter) if line else []) for number, line in lines)
-        return map(tuple, replace(self.table, rows=rows).select(self.columns, keep_blank=True))  # type: ignore[arg-type]
+    def pairs_of(self, lines: Iterable[str], first: int) -> Iterator[tuple[str, str]]:
+        """The pairs of some lines, the first of which has this number, where `is_linewise`; without the header."""
+        rows = plain_rows(lines, str(self.table.dialect.delimiter), first)
+        return replace(self.table, rows=rows).select(self.columns, keep_blank=True)  # type: ignore[return-value]
+
+    def _as_texts(self, cells: tuple[Any, ...]) -> tuple[str, str]:
+        source, target = (_as_text(cell, self.table.path) for cell in cells)
+        return source, target
 
 
 def _name(table: OpenTable, column: Column, default: int, key: str) -> str:
@@ -182,9 +190,9 @@ def record_pairs(records: Iterator[tuple[int, Record | None]], path: str, layout
         yield _text(record, source_key, where, "source_column"), _text(record, target_key, where, "target_column")
 
 
-def parse_records(lines: Iterator[tuple[int, str]], path: str) -> Iterator[tuple[int, Record | None]]:
-    """The objects on some lines of a file of JSON Lines."""
-    for number, line in lines:
+def parse_records(lines: Iterable[str], first: int, path: str) -> Iterator[tuple[int, Record | None]]:
+    """The objects on some lines of a file of JSON Lines, the first of which has this number."""
+    for number, line in enumerate(lines, start=first):
         yield number, as_object(line, f"{path}, line {number}", "source") if line.strip() else None
 
 

@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from operator import methodcaller
 
 from harken.data.io.columns import Column, is_number
 from harken.errors import UserError
@@ -160,23 +161,23 @@ def column_names_of(first: Sequence[str]) -> list[str]:
 def separated_rows(lines: Iterable[str], where: str, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
     """The cells of every row that is not the header, with the number of its last line.
 
-    A blank line is a row without cells.
+    A blank line is a row without cells, or with one that is empty.
 
     Raises:
         UserError: broken quotes.
     """
     lines = islice(lines, dialect.skipped, None)
     delimiter = str(dialect.delimiter)
-    rows = _quoted_rows(lines, where, delimiter) if dialect.quotes else _plain_rows(lines, delimiter)
+    rows = _quoted_rows(lines, where, delimiter) if dialect.quotes else plain_rows(lines, delimiter)
     rows = ((number + dialect.skipped, row) for number, row in rows) if dialect.skipped else rows
     if dialect.header:
         next((row for _, row in rows if any(map(str.strip, row))), None)
     return rows
 
 
-def _plain_rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(lines, start=1):
-        yield number, line.split(delimiter) if line else []
+def plain_rows(lines: Iterable[str], delimiter: str, first: int = 1) -> Iterator[tuple[int, list[str]]]:
+    """The cells of lines without quotes, with the number of the line."""
+    return enumerate(map(methodcaller("split", delimiter), lines), start=first)
 
 
 def _quoted_rows(lines: Iterable[str], where: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -200,7 +201,7 @@ def _sample_rows(lines: Sequence[str], delimiter: str, quotes: bool, is_whole: b
     rows: list[list[str]] = []
     cells = 0
     try:
-        every = _quoted_rows(lines, "", delimiter) if quotes else _plain_rows(lines, delimiter)
+        every = _quoted_rows(lines, "", delimiter) if quotes else plain_rows(lines, delimiter)
         for _, row in every:
             if any(map(str.strip, row)):
                 rows.append(row)

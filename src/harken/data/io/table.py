@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -82,43 +83,55 @@ class OpenTable:
 
     def select(
         self, columns: Sequence[str] | None = None, remedy: str = "", keep_blank: bool = False
-    ) -> Iterator[list[Any]]:
+    ) -> Iterator[tuple[Any, ...]]:
         """The cells of some columns of every row; a blank row is left out, or has empty cells.
 
         Raises:
             UserError: no such column, or a row that lacks one.
         """
         try:
-            chosen = [
-                _locate(name, self.names, self.path, remedy) for name in (self.names if columns is None else columns)
-            ]
+            names = self.names if columns is None else columns
+            located = [_locate(name, self.names, self.path, remedy) for name in names]
         except UserError:
             self.close()
             raise
-        last, width = max((index for index, _ in chosen), default=-1), len(self.names)
-        converted = [(place, self.dialect.patterns.get(index), keys) for place, (index, keys) in enumerate(chosen)]
-        converted = [item for item in converted if item[1] or item[2]]
+        indices = [index for index, _ in located]
+        is_text, has_header, width = self.dialect.delimiter is not None, self.dialect.header, len(self.names)
+        is_plain = is_text and not any(index in self.dialect.patterns for index in indices)
 
-        def rows() -> Iterator[list[Any]]:
+        def rows() -> Iterator[tuple[Any, ...]]:
+            pick = _picker(indices)
             for number, row in self.rows:
-                if not row or (not str(row[0]).strip() and not _has_content(row)):
+                if is_text and (not row or not row[0] or row[0].isspace()) and not _has_content(row):
                     if keep_blank:
-                        yield [""] * len(chosen)
+                        yield ("",) * len(indices)
                     continue
-                if len(row) <= last or (len(row) > width and self.dialect.header and _has_content(row[width:])):
+                try:
+                    cells = pick(row)
+                except IndexError:
+                    raise self._ragged(number, row) from None
+                if has_header and len(row) > width and _has_content(row[width:]):
                     raise self._ragged(number, row)
-                cells = [row[index] for index, _ in chosen]
-                if MISSING in cells:
-                    raise self._missing(number, self.names[chosen[cells.index(MISSING)][0]])
-                for place, pattern, keys in converted:
-                    cells[place] = convert_number(cells[place], pattern) if pattern else cells[place]
-                    for key in keys:
-                        if not isinstance(cells[place], Mapping) or key not in cells[place]:
-                            raise self._missing(number, ".".join([self.names[chosen[place][0]], *keys]))
-                        cells[place] = cells[place][key]
-                yield cells
+                yield cells if is_plain else self._converted(number, cells, located)
 
         return rows()
+
+    def _converted(
+        self, number: int, cells: Sequence[Any], located: Sequence[tuple[int, list[str]]]
+    ) -> tuple[Any, ...]:
+        """Cells with numbers that `float` reads, and with the values of objects inside them."""
+        values = []
+        for cell, (index, keys) in zip(cells, located, strict=True):
+            if pattern := self.dialect.patterns.get(index):
+                cell = convert_number(cell, pattern)
+            if cell is MISSING:
+                raise self._missing(number, self.names[index])
+            for key in keys:
+                if not isinstance(cell, Mapping) or key not in cell:
+                    raise self._missing(number, ".".join([self.names[index], *keys]))
+                cell = cell[key]
+            values.append(cell)
+        return tuple(values)
 
     def _ragged(self, number: int, row: Sequence[Any]) -> UserError:
         self.close()
@@ -134,6 +147,13 @@ class OpenTable:
 
 
 MISSING = object()  # the cell of a key that an object lacks
+
+
+def _picker(indices: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """The cells at some indices of a row; raises IndexError where the row is too short."""
+    if len(indices) > 1:
+        return itemgetter(*indices)
+    return lambda row: tuple(row[index] for index in indices)
 
 
 def _has_content(cells: Sequence[Any]) -> bool:
@@ -224,7 +244,7 @@ def read_table(
     source: Any,
     columns: Sequence[str] | None = None,
     *,
-    header: bool | None = None,
+    header: bool | None = True,
     quotes: bool | None = None,
     encoding: str = "utf-8",
     remedy: str = "",
@@ -257,17 +277,17 @@ def table_rows(
     path: str | Path,
     columns: Sequence[str] | None = None,
     *,
-    header: bool | None = None,
+    header: bool | None = True,
     quotes: bool | None = None,
     encoding: str = "utf-8",
     remedy: str = "",
-) -> tuple[list[str], Iterator[list[Any]]]:
+) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
     """The names of the chosen columns and the rows of a file, which are read one by one; see `read_table`."""
     table = open_table(path, columns, Reading(header, quotes, encoding=encoding))
     return list(table.names if columns is None else columns), table.select(columns, remedy)
 
 
-def column_names(source: Any, *, header: bool | None = None) -> list[str]:
+def column_names(source: Any, *, header: bool | None = True) -> list[str]:
     """The names of the columns, without reading all of a file."""
     if isinstance(source, str | Path):
         table = open_table(source, reading=Reading(header))

@@ -31,6 +31,7 @@ def parquet_rows(path: str | Path) -> tuple[list[str], Iterator[list[Any]]]:
     try:
         file = parquet.ParquetFile(source)
     except (pyarrow.ArrowException, OSError) as error:
+        stream.close()
         raise UserError(f"{path} is no Parquet file ({str(error).partition(chr(10))[0]}); write it again") from None
 
     def rows() -> Iterator[list[Any]]:

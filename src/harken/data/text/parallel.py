@@ -170,13 +170,12 @@ def _parse_block(block: Block, layout: Layout, tables: Mapping[str, PairTable]) 
     """Both sides of the pairs of a block of lines."""
     if len(block.files) == 2:
         return [text.strip() for text in block.lines(0)], [text.strip() for text in block.lines(1)]
-    path, lines = block.files[0], enumerate(block.lines(0), start=block.first)
+    path, lines = block.files[0], block.lines(0)
     if path not in tables:
-        pairs = list(record_pairs(parse_records(lines, path), path, layout))
+        pairs = list(record_pairs(parse_records(lines, block.first, path), path, layout))
     else:
-        if block.first == 1 and tables[path].table.dialect.header:
-            next(lines)
-        pairs = list(tables[path].pairs_of(lines))
+        skipped = int(block.first == 1 and bool(tables[path].table.dialect.header))
+        pairs = list(tables[path].pairs_of(lines[skipped:], block.first + skipped))
     return [source.strip() for source, _ in pairs], [target.strip() for _, target in pairs]
 
 
