@@ -8,7 +8,10 @@
 
 Hyndman and Koehler (2006); Koenker and Bassett (1978). The baselines:
 
+    naive                    f_{t+k} = y_t
     seasonal naive           f_{t+k} = y_{t+k-m}
+    drift                    f_{t+k} = y_t + k (y_t - y_1) / (t - 1)
+    mean                     f_{t+k} = mean of y_1 .. y_t
     exponential smoothing    every form with error, trend (none, additive, damped) and season (none, additive,
                              multiplicative) that the values allow, fitted by statsmodels; the smallest AICc is chosen
 
@@ -39,9 +42,14 @@ LONGEST_SEASON = 24  # a longer season has more states than can be fitted
 
 
 def season_scale(values: np.ndarray, season: int) -> float:
-    """The denominator of MASE; that of season 1 for a series shorter than its season, 1 for a constant series."""
+    """The denominator of MASE; that of season 1 for a series shorter than its season, 1 for a constant series.
+
+    Differences of values that are missing (NaN) do not count.
+    """
     for gap in (season, 1):
-        if len(values) > gap and (scale := float(np.abs(values[gap:] - values[:-gap]).mean())) > 0:
+        differences = np.abs(values[gap:] - values[:-gap])
+        differences = differences[~np.isnan(differences)]
+        if len(differences) and (scale := float(differences.mean())) > 0:
             return scale
     return 1.0
 
@@ -60,11 +68,59 @@ def pinball(truth: np.ndarray, forecast: np.ndarray, quantile: float) -> np.ndar
 
 def seasonal_naive(values: np.ndarray, origins: Sequence[int], steps: int, season: int) -> np.ndarray:
     """(origins, steps): at origin o, values[:o] are known; the last value again where there is no season yet."""
-    rows = []
-    for origin in origins:
-        back = season if origin >= season else 1
-        rows.append(values[[origin - back + step % back for step in range(steps)]])
-    return np.stack(rows) if rows else np.zeros((0, steps))
+    starts = np.asarray(origins, dtype=np.int64)[:, None]
+    back = np.where(starts >= season, season, 1)
+    return np.asarray(values[starts - back + np.arange(steps) % back], dtype=np.float64)
+
+
+def naive_forecasts(values: np.ndarray, origins: Sequence[int], steps: int, season: int) -> dict[str, np.ndarray]:
+    """(origins, steps) of every simple method, by name; at origin o >= 1, values[:o] are known."""
+    starts = np.asarray(origins, dtype=np.int64)[:, None]
+    last, first = values[starts - 1], values[:1]
+    slope = (last - first) / np.maximum(starts - 1, 1)
+    means = (np.cumsum(values) / np.arange(1, len(values) + 1))[starts - 1]
+    ahead = np.arange(1, steps + 1)
+    forecasts = {"seasonal naive": seasonal_naive(values, origins, steps, season)}
+    if season > 1:
+        forecasts["naive"] = np.broadcast_to(last, (len(starts), steps))
+    return forecasts | {"drift": last + slope * ahead, "mean": np.broadcast_to(means, (len(starts), steps))}
+
+
+def choose_season(
+    series: Sequence[tuple[np.ndarray, np.ndarray]],
+    parts: Sequence[tuple[int, int]],
+    steps: int,
+    seasons: Sequence[int],
+) -> tuple[int, dict[int, float]]:
+    """The season whose seasonal naive forecast has the smallest error on the validation parts, and all these errors.
+
+    Args:
+        series: the values of each, and which of them are measured and count.
+        parts: the first and the last + 1 row of the validation part of each.
+        steps: the horizon.
+        seasons: candidates; those that the training part of no series has twice are left out.
+
+    Each error is scaled by the mean difference of neighbours in the training part.
+
+    >>> wave = np.sin(np.arange(60) * 2 * np.pi / 7)
+    >>> choose_season([(wave, np.ones(60, dtype=bool))], [(40, 60)], 7, [1, 7, 12])[0]
+    7
+    """
+    errors: dict[int, float] = {}
+    for season in seasons:
+        total = count = 0.0
+        for (values, measured), (first, end) in zip(series, parts, strict=True):
+            if season > 1 and first < 2 * season:
+                continue
+            origins = np.arange(max(1, first), end)
+            rows = origins[:, None] + np.arange(steps)
+            counted = (rows < end) & measured[np.minimum(rows, end - 1)] & measured[origins - 1][:, None]
+            misses = np.abs(values[np.minimum(rows, end - 1)] - seasonal_naive(values, origins.tolist(), steps, season))
+            scale = season_scale(np.where(measured, values, np.nan)[:first], 1)
+            total, count = total + float((misses * counted).sum()) / scale, count + float(counted.sum())
+        if count:
+            errors[season] = total / count
+    return (min(errors, key=lambda season: (errors[season], season)) if errors else 1), errors
 
 
 def exponential_smoothing(
