@@ -18,14 +18,12 @@ Hyndman and Koehler (2006); Koenker and Bassett (1978). The baselines:
 Hyndman et al. (2008), "Forecasting with Exponential Smoothing". The fit is made once, or again at every origin.
 
 >>> import numpy as np
->>> season_scale(np.array([1.0, 5.0, 2.0, 7.0]), 2)
-1.5
 >>> smape(np.array([100.0]), np.array([50.0])).round(1).tolist()
 [66.7]
 >>> pinball(np.array([4.0]), np.array([3.0]), 0.9).tolist()
 [1.8]
->>> seasonal_naive(np.array([1.0, 2.0, 3.0, 4.0]), [4], 3, 2).tolist()
-[[3.0, 4.0, 3.0]]
+>>> {name: rows.tolist() for name, rows in naive_forecasts(np.array([1.0, 2.0, 6.0]), [3], 2, 1).items()}
+{'seasonal naive': [[6.0, 6.0]], 'drift': [[8.5, 11.0]], 'mean': [[3.0, 3.0]]}
 """
 
 from __future__ import annotations
@@ -36,22 +34,20 @@ from typing import Any
 
 import numpy as np
 
+from harken.data.series.seasons import season_scale, seasonal_naive
 from harken.errors import UserError, require_extra
 
+__all__ = [
+    "exponential_smoothing",
+    "is_available",
+    "naive_forecasts",
+    "pinball",
+    "season_scale",
+    "seasonal_naive",
+    "smape",
+]
+
 LONGEST_SEASON = 24  # a longer season has more states than can be fitted
-
-
-def season_scale(values: np.ndarray, season: int) -> float:
-    """The denominator of MASE; that of season 1 for a series shorter than its season, 1 for a constant series.
-
-    Differences of values that are missing (NaN) do not count.
-    """
-    for gap in (season, 1):
-        differences = np.abs(values[gap:] - values[:-gap])
-        differences = differences[~np.isnan(differences)]
-        if len(differences) and (scale := float(differences.mean())) > 0:
-            return scale
-    return 1.0
 
 
 def smape(truth: np.ndarray, forecast: np.ndarray) -> np.ndarray:
@@ -66,13 +62,6 @@ def pinball(truth: np.ndarray, forecast: np.ndarray, quantile: float) -> np.ndar
     return 2 * np.maximum(quantile * error, (quantile - 1) * error)
 
 
-def seasonal_naive(values: np.ndarray, origins: Sequence[int], steps: int, season: int) -> np.ndarray:
-    """(origins, steps): at origin o, values[:o] are known; the last value again where there is no season yet."""
-    starts = np.asarray(origins, dtype=np.int64)[:, None]
-    back = np.where(starts >= season, season, 1)
-    return np.asarray(values[starts - back + np.arange(steps) % back], dtype=np.float64)
-
-
 def naive_forecasts(values: np.ndarray, origins: Sequence[int], steps: int, season: int) -> dict[str, np.ndarray]:
     """(origins, steps) of every simple method, by name; at origin o >= 1, values[:o] are known."""
     starts = np.asarray(origins, dtype=np.int64)[:, None]
@@ -84,43 +73,6 @@ def naive_forecasts(values: np.ndarray, origins: Sequence[int], steps: int, seas
     if season > 1:
         forecasts["naive"] = np.broadcast_to(last, (len(starts), steps))
     return forecasts | {"drift": last + slope * ahead, "mean": np.broadcast_to(means, (len(starts), steps))}
-
-
-def choose_season(
-    series: Sequence[tuple[np.ndarray, np.ndarray]],
-    parts: Sequence[tuple[int, int]],
-    steps: int,
-    seasons: Sequence[int],
-) -> tuple[int, dict[int, float]]:
-    """The season whose seasonal naive forecast has the smallest error on the validation parts, and all these errors.
-
-    Args:
-        series: the values of each, and which of them are measured and count.
-        parts: the first and the last + 1 row of the validation part of each.
-        steps: the horizon.
-        seasons: candidates; those that the training part of no series has twice are left out.
-
-    Each error is scaled by the mean difference of neighbours in the training part.
-
-    >>> wave = np.sin(np.arange(60) * 2 * np.pi / 7)
-    >>> choose_season([(wave, np.ones(60, dtype=bool))], [(40, 60)], 7, [1, 7, 12])[0]
-    7
-    """
-    errors: dict[int, float] = {}
-    for season in seasons:
-        total = count = 0.0
-        for (values, measured), (first, end) in zip(series, parts, strict=True):
-            if season > 1 and first < 2 * season:
-                continue
-            origins = np.arange(max(1, first), end)
-            rows = origins[:, None] + np.arange(steps)
-            counted = (rows < end) & measured[np.minimum(rows, end - 1)] & measured[origins - 1][:, None]
-            misses = np.abs(values[np.minimum(rows, end - 1)] - seasonal_naive(values, origins.tolist(), steps, season))
-            scale = season_scale(np.where(measured, values, np.nan)[:first], 1)
-            total, count = total + float((misses * counted).sum()) / scale, count + float(counted.sum())
-        if count:
-            errors[season] = total / count
-    return (min(errors, key=lambda season: (errors[season], season)) if errors else 1), errors
 
 
 def exponential_smoothing(

@@ -119,14 +119,6 @@ def test_series_of_different_lengths_and_starts() -> None:
     assert x.target.tolist() == [1, 2, 3, 4] and y.target.tolist() == [9]
 
 
-def test_a_series_in_every_row(tmp_path: Path) -> None:
-    path = write(tmp_path, '"V1","V2","V3","V4"\n"H1","605","586",""\n"H2","3","","5"\n')
-    first, second = read_series(path, Layout(in_rows=True))
-    assert (first.name, first.target.tolist()) == ("H1", [605, 586])
-    assert (second.name, second.target.tolist(), second.repairs.missing_values) == ("H2", [3, 4, 5], 1)
-    assert read_series({"0": [1, 4], "1": [2, 5]}, Layout(in_rows=True))[1].name == "row 2"
-
-
 def test_dates_without_a_step_are_refused() -> None:
     random = np.random.default_rng(3)
     days = np.cumsum(random.uniform(0.1, 3, 50))

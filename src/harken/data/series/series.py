@@ -1,4 +1,4 @@
-"""Time series out of a table: a target, covariates, dates, and several series by columns, by rows or by a group.
+"""Time series out of a table: a target, covariates, dates, and several series by columns or by a group.
 
     past covariates    measured as the target is: known up to now
     covariates         known ahead: prices that are set, holidays, calendar features of the dates
@@ -27,7 +27,7 @@ daily from 2024-01-01 to 2024-01-04; 1 missing date filled (linear)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -62,7 +62,6 @@ class Layout:
     calendar: Sequence[str] = ()
     fill: str = "linear"
     season: int = 1  # for the fill "seasonal"
-    in_rows: bool = False  # a row is a series: its name where it has one, and its numbers
 
     @property
     def groups(self) -> list[str]:
@@ -154,8 +153,6 @@ def read_series(source: Any, layout: Layout, *, ahead: bool = False, step: Step 
         UserError: no such column, cells that are no numbers, or dates that are not evenly spaced.
     """
     where = str(source) if isinstance(source, str | Path) else "the table"
-    if layout.in_rows:
-        return list(_series_in_rows(source, layout, where))
     names = column_names(source)
     targets = list(layout.target) or names[-1:]
     date = date_column(source, names, layout, targets)
@@ -308,19 +305,6 @@ def _several_rows_a_date(
         f"{where}: {grid.duplicates:,} of {rows:,} rows have the date of another row; name the column that tells "
         f"series apart with {remedy}, or merge the rows"
     )
-
-
-def _series_in_rows(source: Any, layout: Layout, where: str) -> Iterator[Series]:
-    """A series for every row: its first cell is its name where that is no number; empty cells at its end are cut."""
-    table = read_table(source)
-    columns = list(table)
-    is_named = any(math.isnan(_number(cell)) for cell in table[columns[0]])
-    for row in range(len(table[columns[0]])):
-        cells = {"values": [table[column][row] for column in columns[is_named:]]}
-        name = str(table[columns[0]][row]) if is_named else f"row {row + 1}"
-        reader = _Reader(cells, list(range(len(cells["values"]))), Grid.of(len(cells["values"]), None, where), replace(
-            layout, covariates=(), past_covariates=(), calendar=()), f"{where}, {name}", "", ahead=False)  # fmt: skip
-        yield reader.series(name, "values")
 
 
 def _number(cell: Any) -> float:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from harken.data.io.files import ending
-from harken.data.series.dates import read_date
 from harken.errors import UserError
 from harken.recipe.infer.columns import Column, Table
 from harken.recipe.infer.inferred import Inferred
+from harken.recipe.infer.series import infer_series
 
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "topic", "tag", "intent", "y")
 TEXT_NAMES = ("text", "sentence", "review", "content", "body", "question", "message", "tweet")
 PAIR_NAMES = re.compile(r"[a-z]{2,3}|source|target|src|tgt|trg", re.IGNORECASE)
-SEASONS = ((2, 24, 96), (3 * 24, 7, 56), (40 * 24, 12, 36), (120 * 24, 4, 16))  # hours between rows, season, window
 
 
 def infer_table(table: Table, task: str | None, text: str | None, target: str | None) -> Inferred:
@@ -128,40 +125,6 @@ def _translate(table: Table, kinds: Kinds, text: str | None, target: str | None)
     return Inferred("translate", f"texts in {text} and their translations in {target}", data | {"test_size": 0.05})
 
 
-def _forecast(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
-    if not table.has_header:
-        raise UserError(f"{table.path} has no first line with the names of its columns, as a series needs; add one")
-    numbers = [column for column in table.columns if column.is_number]
-    if not numbers:
-        raise UserError(f"{table.path} has no column of numbers to forecast; check the file")
-    value = target or numbers[-1].name
-    count, data = len(table.rows), {"train": table.path, "target_column": value}
-    groups = [column for column in kinds["label"] if column.name != value and not column.is_number]
-    dates = kinds["date"]
-    if groups and dates and dates[0].distinct < len(dates[0].filled):
-        data["group"] = groups[0].name
-        count //= max(1, groups[0].distinct)
-    season, window = _season(table.beginning(dates[0].name)) if dates else (1, 36)
-    if count < 4 * season:
-        season = 1
-    horizon = max(1, min(season if season > 1 else 6, count // 10))
-    sizes = {"season": season, "window": max(2, min(window, count // 4)), "horizon": horizon}
-    others = f"; {len(numbers) - 1} other columns of numbers are not read" if len(numbers) > 1 else ""
-    return Inferred("forecast", f"{value} over time, a season of {season}{others}", {**data, **sizes})
-
-
-def _season(cells: Sequence[str]) -> tuple[int, int]:
-    """The season and a window for rows as far apart as these dates.
-
-    >>> _season(["1949-01", "1949-02", "1949-03"]), _season(["2016-07-01 00:00", "2016-07-01 01:00"])
-    ((12, 36), (24, 96))
-    """
-    dates = [date for cell in cells if (date := read_date(cell)) is not None]
-    gaps = [abs((later - earlier).total_seconds()) / 3600 for earlier, later in pairwise(dates)]
-    hours = median([gap for gap in gaps if gap] or [1e9])
-    return next(((season, window) for most, season, window in SEASONS if hours <= most), (1, 20))
-
-
 def _recordings(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
     audio = text or _choose(table, kinds["audio"], ("audio", "path", "file"), "the recording", "--text-column")
     spoken = target or _choose(table, [*kinds["text"], *kinds["label"]], TEXT_NAMES, "the text", "--target-column")
@@ -195,7 +158,7 @@ BUILDERS: dict[str, Callable[[Table, Kinds, str | None, str | None], Inferred]] 
     "classify": _classify,
     "regress": _regress,
     "translate": _translate,
-    "forecast": _forecast,
+    "forecast": lambda table, kinds, text, target: infer_series(table, target),
     "transcribe": _recordings,
     "caption": _pictures,
 }

@@ -49,9 +49,6 @@ class ForecastDataConfig(DataTable):
         [], description="calendar features: month, day of the year, day of the week, hour"
     )
     group: str | list[str] | None = Field(None, description="column that identifies the series, or several")
-    series_in: Literal["columns", "rows"] = Field(
-        "columns", description="columns: one step per row; rows: one series per row, with its name first or without"
-    )
     fill: Annotated[Literal["linear", "previous", "seasonal", "zero", "refuse"], BeforeValidator(_current_fill)] = (
         Field(
             "linear",
@@ -95,7 +92,6 @@ class ForecastDataConfig(DataTable):
             self.calendar,
             self.fill,
             self.season,
-            self.series_in == "rows",
         )
 
 
