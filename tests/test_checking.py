@@ -115,7 +115,7 @@ def test_a_budget_in_minutes_includes_the_validations() -> None:
     assert predict(train, 80.0, None) == (None, None)
     both = TrainConfig(max_minutes=1, max_epochs=0.5, validate_every=20)
     assert predict(both, 80.0, SPEED) == (40, 40.0)
-    assert predict(TrainConfig(max_minutes=1, validate_every=500), 80.0, SPEED) == (120, 70.0)  # one after the end
+    assert predict(TrainConfig(max_minutes=1, validate_every=500), 80.0, SPEED) == (100, 60.0)  # one at the end
     assert predict(TrainConfig(max_steps=7), 80.0, None) == (7, None)
 
 

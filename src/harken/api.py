@@ -62,6 +62,7 @@ def train(
     valid: Any = None,
     collate: Callable[[list[Any]], Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    started: float | None = None,
 ) -> Any:
     """Train as a recipe says, and give the best model back, as `load` does; or train a module of your own.
 
@@ -85,11 +86,12 @@ def train(
         valid: for a module: examples to choose the best weights by; by default a tenth of the data.
         collate: for a module: a list of examples -> a batch; by default torch's `default_collate`.
         settings: for a module: keys of `[train]`, with a budget; `batch_tokens` counts examples (32 by default).
+        started: the `time.perf_counter()` at which a budget in minutes began; by default that of the call.
 
     Raises:
         UserError: the recipe or the data is wrong, or the folder holds another model.
     """
-    asked = request(out, resume, restart, accept_changed_data)
+    asked = request(out, resume, restart, accept_changed_data, started)
     if not isinstance(recipe, str | Path | Mapping):
         from torch import nn
 

@@ -74,22 +74,6 @@ def test_a_number_beside_a_text_is_regressed(tmp_path: Path) -> None:
     assert found.task == "regress" and found.data["label_column"] == "1"
 
 
-@pytest.mark.parametrize(
-    ("dates", "season"),
-    [
-        ([f"{1950 + number // 12}-{number % 12 + 1:02}" for number in range(60)], 12),
-        ([f"2020-{1 + number // 28:02}-{1 + number % 28:02}" for number in range(60)], 7),
-        ([f"2020-01-{1 + number // 24:02} {number % 24:02}:00" for number in range(120)], 24),
-    ],
-)
-def test_numbers_over_time_are_forecast(tmp_path: Path, dates: list[str], season: int) -> None:
-    values = [float(number % 7) + number for number in range(len(dates))]
-    path = table(tmp_path / "a.csv", dates, values, values, header=["when", "load", "price"], separator=",")
-    found = infer(path)
-    assert found.task == "forecast" and found.data["target_column"] == "price" and found.data["season"] == season
-    assert infer(path, target="load").data["target_column"] == "load"
-
-
 def test_tags_and_stories_and_signals_are_known_by_their_lines(tmp_path: Path) -> None:
     (tmp_path / "a.bio").write_text("the O\nEiffel B-place\ntower I-place\n\n" * 20)
     assert infer(tmp_path / "a.bio").data["format"] == "conll"

@@ -62,6 +62,7 @@ class Progress:
     loss_counted: int = 0
     dead: dict[str, int] = field(default_factory=dict)  # parameter -> validations in a row without a gradient
     finished: bool = False
+    spent_minutes: float = 0.0  # the budget in minutes that a finished run has spent
     stopped_by: str = ""  # the limit that ended a finished run: "max_steps", "max_epochs", "max_minutes", "patience"
 
     def branch(self) -> Progress:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from harken.cli import STARTED
 from harken.cli.common import Overrides, examples, output_folder, use_of
 from harken.cli.messages import logger
 from harken.cli.training.new import Pair, RecipeOrData, TargetColumn, Task, TextColumn, recipe_of
@@ -73,6 +74,7 @@ def train(
             restart=restart,
             accept_changed_data=accept_changed_data,
             progress=not quiet,
+            started=STARTED,
         )
     except KeyboardInterrupt as stop:
         command = [*(launcher() or ["harken"]), "train", recipe, "--out", str(out), *settings]

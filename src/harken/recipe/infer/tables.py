@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from harken.data.io.table import GUESSED, is_number, table_rows
-from harken.data.series.dates import read_date
+from harken.data.io.table import GUESSED, table_rows
 from harken.errors import UserError
 from harken.recipe.infer.columns import Column, Table
 from harken.recipe.infer.inferred import Conversion, Inferred
 from harken.recipe.infer.pairs import SAMPLE, TEST_SHARE, format_languages, language_keys
-from harken.recipe.infer.questions import FLAGS, Undecided
+from harken.recipe.infer.questions import Undecided
+from harken.recipe.infer.series import infer_series
+from harken.recipe.infer.wide import series_in_rows, signals_in_rows
 
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "topic", "tag", "intent", "y")
 TEXT_NAMES = ("text", "sentence", "review", "content", "body", "question", "message", "tweet")
 PAIR_NAMES = re.compile(r"[a-z]{2,3}|source|target|src|tgt|trg", re.IGNORECASE)
-SHORTEST_ROW = 9  # cells of a row that holds a signal or a series
 SMALL_TEXT = 3_000_000  # characters up to which a language model reads characters
-SEASONS = ((2, 24, 96), (3 * 24, 7, 56), (40 * 24, 12, 36), (120 * 24, 4, 16))  # hours between rows, season, window
 
 
 def infer_table(table: Table, task: str | None, text: str | None, target: str | None) -> Inferred:
@@ -48,9 +44,9 @@ def _infer(table: Table, task: str | None, text: str | None, target: str | None)
             return Inferred(
                 "tag", "lists of words and tags", {"train": table.path, "word_column": words, "tag_column": tags}
             )
-    if (task in (None, "classify") and text is None and target is None) and (signals := _signals_in_rows(table)):
+    if (task in (None, "classify") and text is None and target is None) and (signals := signals_in_rows(table)):
         return signals
-    if task in (None, "forecast") and (series := _series_in_rows(table)):
+    if task in (None, "forecast") and (series := series_in_rows(table)):
         return series
     kinds = {kind: [column for column in table.columns if column.kind == kind] for kind in KINDS}
     chosen = task or _task_of(table, kinds, text, target)
@@ -174,7 +170,7 @@ def _language(table: Table, kinds: Kinds, text: str | None, target: str | None) 
     column = text or _choose(table, kinds["text"], TEXT_NAMES, "the text", "text")
 
     def lines() -> Iterator[str]:
-        _, rows = table_rows(Path(table.path), [column], header=table.has_header, quotes=table.quotes)
+        _, rows = table_rows(table.path, [column], header=table.has_header, encoding=table.encoding)
         return (line for [cell] in rows if (line := " ".join(str(cell).split())))
 
     characters = sum(len(cell) for cell in table.beginning(column, len(table.rows)))
@@ -185,77 +181,6 @@ def _language(table: Table, kinds: Kinds, text: str | None, target: str | None) 
 def language_tokenizer(characters: int) -> dict[str, Any]:
     """The tokenizer of a language model: characters of little text, subwords of much."""
     return {"kind": "character"} if characters < SMALL_TEXT else {"kind": "bpe", "size": 8000}
-
-
-def _signals_in_rows(table: Table) -> Inferred | None:
-    """A signal a row, as UCR has them: a label, then numbers."""
-    if table.has_header or len(table.names) < SHORTEST_ROW:
-        return None
-    first, last = (Column(table.names[place], [row[place] for row in table.rows[:500]]) for place in (0, -1))
-    rows = table.rows[:50]
-    if not first.is_label or last.is_label or not all(is_number(cell) for row in rows for cell in row if cell.strip()):
-        return None
-    data = {"kind": "signal", "format": "ucr", "train": table.path}
-    return Inferred("classify", f"a signal a row after one of {first.distinct} labels", data)
-
-
-def _series_in_rows(table: Table) -> Inferred | None:
-    """A series a row, as M4 has them: its name, then numbers up to its end."""
-    steps = {re.sub(r"\d+$", "", name) for name in table.names[1:] if not read_date(name)}
-    if len(table.names) < SHORTEST_ROW or (table.has_header and len(steps) > 1):
-        return None  # columns V2, V3 ... or dates are steps; others are features
-    names, rows = [row[0] for row in table.rows], table.rows[:50]
-    if len(set(names)) < len(names) or any(is_number(name) or read_date(name) for name in names[:50]):
-        return None
-    if not all(row[1].strip() and all(is_number(cell) for cell in row[1:] if cell.strip()) for row in rows):
-        return None
-    count = min(sum(bool(cell.strip()) for cell in row) - 1 for row in table.rows)
-
-    def lines() -> Iterator[str]:
-        _, every = table_rows(Path(table.path), None, header=table.has_header, quotes=table.quotes)
-        for name, *cells in every:
-            for cell in cells:
-                if str(cell).strip():
-                    yield json.dumps({"series": str(name), "value": float(cell)}, ensure_ascii=False)
-
-    horizon = max(1, min(6, count // 10))
-    data = {"target_column": "value", "group": "series", "date_column": "none", "season": 1, "horizon": horizon}
-    data |= {"window": max(2, min(36, count // 4))}
-    return Inferred("forecast", "a series a row", data, {}, {"train": Conversion(".jsonl", lines)})
-
-
-def _forecast(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
-    if not table.has_header:
-        raise UserError(f"{table.path} has no first line with the names of its columns, as a series needs; add one")
-    numbers = [column for column in table.columns if column.is_number]
-    if not numbers:
-        raise UserError(f"{table.path} has no column of numbers to forecast; check the file")
-    value = target or numbers[-1].name
-    count, data = len(table.rows), {"train": table.path, "target_column": value}
-    groups = [column for column in kinds["label"] if column.name != value and not column.is_number]
-    dates = kinds["date"]
-    if groups and dates and dates[0].distinct < len(dates[0].filled):
-        data["group"] = groups[0].name
-        count //= max(1, groups[0].distinct)
-    season, window = _season(table.beginning(dates[0].name)) if dates else (1, 36)
-    if count < 4 * season:
-        season = 1
-    horizon = max(1, min(season if season > 1 else 6, count // 10))
-    sizes = {"season": season, "window": max(2, min(window, count // 4)), "horizon": horizon}
-    others = f"; {len(numbers) - 1} other columns of numbers are not read" if len(numbers) > 1 else ""
-    return Inferred("forecast", f"{value} over time, a season of {season}{others}", {**data, **sizes})
-
-
-def _season(cells: Sequence[str]) -> tuple[int, int]:
-    """The season and a window for rows as far apart as these dates.
-
-    >>> _season(["1949-01", "1949-02", "1949-03"]), _season(["2016-07-01 00:00", "2016-07-01 01:00"])
-    ((12, 36), (24, 96))
-    """
-    dates = [date for cell in cells if (date := read_date(cell)) is not None]
-    gaps = [abs((later - earlier).total_seconds()) / 3600 for earlier, later in pairwise(dates)]
-    hours = median([gap for gap in gaps if gap] or [1e9])
-    return next(((season, window) for most, season, window in SEASONS if hours <= most), (1, 20))
 
 
 def _recordings(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
@@ -277,24 +202,27 @@ def _choose(table: Table, columns: Sequence[Column], names: Sequence[str], what:
     """The only column that may be it, or the one with a usual name.
 
     Raises:
-        UserError: there is none, or there are several.
+        Undecided: there is none, or there are several.
     """
     usual = [column.name for column in columns if column.name.lower() in names]
     if len(columns) == 1 or len(usual) == 1:
         return columns[0].name if len(columns) == 1 else usual[0]
-    names_shown = ", ".join(column.name for column in columns) or ", ".join(table.names[:50])
-    if not columns:
-        raise UserError(f"{table.path} has no column that looks like {what} ({names_shown}); add {FLAGS[option]} NAME")
-    choices = [{option: column.name} for column in columns]
-    problem = f"{table.path} has several columns that may be {what} ({names_shown})"
-    raise Undecided(problem, f"Which column is {what}?", choices)
+    if columns:
+        choices, problem = [column.name for column in columns], "several columns that may be"
+    else:
+        others = [column.name for column in table.columns if column.kind != "text" or option == "text"]
+        choices, problem = others or table.names, "no column that looks like"
+    shown = ", ".join(choices[:50])
+    raise Undecided(
+        f"{table.path} has {problem} {what} ({shown})", f"Which column is {what}?", [{option: name} for name in choices]
+    )
 
 
 BUILDERS: dict[str, Callable[[Table, Kinds, str | None, str | None], Inferred]] = {
     "classify": _classify,
     "regress": _regress,
     "translate": _translate,
-    "forecast": _forecast,
+    "forecast": lambda table, kinds, text, target: infer_series(table, target),
     "transcribe": _recordings,
     "caption": _pictures,
     "language": _language,
