@@ -105,7 +105,7 @@ def parse_columns(
                 yield Tagged(tuple(words), tuple(tags))
                 words, tags = [], []
             continue
-        if line == SKIPPED:
+        if line == SKIPPED or line.startswith(DOCUMENT):
             continue
         cells = line.split(separator or ("\t" if "\t" in line else None))
         required = max(word, tag) + 1 if tag >= 0 else max(2, word + 1)
@@ -124,6 +124,7 @@ def parse_columns(
         yield Tagged(tuple(words), tuple(tags))
 
 
+DOCUMENT = "-DOCSTART-"  # begins a document in CoNLL-2003, and is no word
 SKIPPED = "\t#"  # stands for a line that is no word, so that the others keep their numbers
 
 
