@@ -204,3 +204,11 @@ def test_a_run_takes_what_was_predicted(recipe: str, tmp_path: Path) -> None:
     assert 0.5 < predicted[0] / measured[0] < 2
     assert predicted[1] == pytest.approx(measured[1], rel=0.3)
     assert predicted[2:] == measured[2:]
+
+
+@pytest.mark.parametrize(("corpus", "is_planned"), [("opinions", True), ("seasons", False)])
+def test_the_plan_has_label_smoothing_only_where_labels_are_smoothed(corpus: str, is_planned: bool) -> None:
+    task = {"opinions": "classify", "seasons": "forecast"}[corpus]
+    values = {"task": task, "data": {"corpus": corpus, "size": 100}, "train": {"max_steps": 4}}
+    keys = [decision.key for decision in check(values).decisions]
+    assert "train.warmup_steps" in keys and ("train.label_smoothing" in keys) is is_planned

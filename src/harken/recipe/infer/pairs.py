@@ -169,7 +169,7 @@ def infer_archive(path: Path, pair: str | None) -> Inferred | None:
                 if None in row:
                     short = names[row.index(None)]
                     raise UserError(f"{path}: {short} ends before line {number} of the other file; download it again")
-                yield row
+                yield row[0], row[1]
 
     return _converted_pairs(path, (source, target), pairs, "aligned files of an archive")
 

@@ -36,6 +36,7 @@ class ForecastTask(SequenceTask[ForecastNetwork, ForecastBatch]):
     """See `harken.tasks.sequence_task`; all windows have one length."""
 
     monitor = "mase"
+    smooths_labels = False
 
     def __init__(
         self,
