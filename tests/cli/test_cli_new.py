@@ -186,3 +186,25 @@ def test_a_terminal_asks_for_the_job_and_stops_at_ctrl_c(data: Path) -> None:
     output, code = in_terminal("train", "films.tsv", "--out", "runs/films", answers=[CTRL_C])
     assert code == 130 and "Which job?" in output and "Traceback" not in output, output
     assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(("name", "separator"), [("enja.tsv", "\t"), ("enja.csv", ",")])
+def test_pairs_without_spaces_train_a_translator(data: Path, name: str, separator: str) -> None:
+    pytest.importorskip("py3langid")
+    rows = [(f"the black cat number {n} sleeps", f"{n}番の黒い猫が眠る。") for n in range(60)]
+    Path(name).write_text("".join(f"{separator.join(row)}\n" for row in rows), encoding="utf-8")
+    settings = [*TINY, "tokenizer={kind='character'}"]
+    shown = run("train", name, "--out", "runs/enja", *(part for value in settings for part in ("--set", value)))
+    assert "texts in 0 and their translations in 1, English to Japanese" in shown.stderr
+    saved = load_recipe("runs/enja/recipe.toml").data
+    assert (saved.source_language, saved.target_language) == ("en", "ja")
+
+
+def test_languages_of_a_folder_are_an_option(data: Path) -> None:
+    Path("many").mkdir()
+    for code in ("de", "en", "fr"):
+        Path(f"many/train.{code}").write_text("".join(f"{code} {n} sentence\n" for n in range(40)))
+    error = run("check", "many", "--no-measure", code=2).stderr
+    assert "harken check many --pair en-de" in error
+    shown = run("check", "many", "--no-measure", "--pair", "fr-de", "--set", "train.max_steps=5").stdout
+    assert "fr -> de" in shown
