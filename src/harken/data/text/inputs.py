@@ -209,12 +209,12 @@ def evaluated_pairs(
 def _pair_layout(data: Any, form: str, source: int | str | None, target: int | str | None) -> Layout:
     """How a file is read by a model of other files: names of columns hold for all, the rest for the same format."""
     same = form == _pair_format(data)
-    columns = [
+    left, right = (
         given if given is not None else own if same or (isinstance(own, str) and form != "text") else None
         for given, own in ((source, data.source_column), (target, data.target_column))
-    ]
+    )
     header = data.header if same and not any(isinstance(given, str) for given in (source, target)) else None
-    return Layout(form, *columns, header, data.max_line_bytes, data.quotes if same else None)
+    return Layout(form, left, right, header, data.max_line_bytes, data.quotes if same else None)
 
 
 def place(column: str | None) -> int | str | None:
