@@ -132,9 +132,11 @@ def _labelled_format(path: Path, data: ExamplesConfig, labels: Collection[str]) 
     trained = trained_format(data)
     if by_name(path):
         return "table"
-    if trained not in ("prefix", "trees"):
+    if trained not in ("prefix", "trees", "table"):
         return LINES
     sample = head(path)
+    if trained == "table":
+        return "table" if has_tabs(sample) else LINES
     if trained == "trees" and looks_like_trees(sample):
         return "trees"
     pairs = [first_word(line) for line in sample]
@@ -233,7 +235,7 @@ def _source_format(path: Path, data: Any, column: int | str | None) -> str:
     if _pair_format(data) != "tsv":
         return LINES
     sample = head(path)  # a model of pairs.txt is given another file of pairs, or plain text
-    return "tsv" if sample and all("\t" in line for line in sample) else LINES
+    return "tsv" if has_tabs(sample) else LINES
 
 
 def sentence_inputs(path: Path, data: Any, form: str = "auto", column: int | str | None = None) -> Inputs:
@@ -270,6 +272,11 @@ def _sentence_format(path: Path, data: Any, column: int | str | None) -> str:
 def _tag_format(path: Path) -> str | None:
     kind = ending(path)
     return "conllu" if kind == ".conllu" else "jsonl" if has_lists(path) else "conll" if kind in CONLL else None
+
+
+def has_tabs(lines: Sequence[str]) -> bool:
+    """Whether lines look like rows of a table whose name does not say so."""
+    return bool(lines) and all("\t" in line for line in lines)
 
 
 def head(path: Path) -> list[str]:
