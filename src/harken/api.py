@@ -68,7 +68,8 @@ def train(
 
     Args:
         recipe: a name that ships, a TOML file, a dict of tables, a `Recipe`; a file or folder of data, from which a
-            recipe is inferred and saved beside `out`; or a `torch.nn.Module`.
+            recipe is inferred and saved beside `out`; with `data` the name of a task, whose columns are inferred from
+            it; or a `torch.nn.Module`.
         out: the model folder. With `resume`, a run that was stopped there goes on; a finished one is loaded.
         restart: delete the run in the folder and start over.
         accept_changed_data: resume although the files or settings of `[data]` changed since the run was started; what
@@ -76,7 +77,7 @@ def train(
         overrides: changes to the recipe, each "section.key=value".
         data: a table in memory to train on, in the place of what the recipe names: a pandas or polars frame, a
             `datasets.Dataset`, a dict of columns or a list of records. Its columns are those that the recipe's `[data]`
-            names. Classifiers, regressors, taggers and forecasters take one; a run goes on with the same table alone.
+            names. Jobs on texts and series take one; a run goes on with the same table alone.
             For a module: a list of examples, a tuple of tensors, or a map-style `Dataset`.
         progress: show a bar in a terminal, lines elsewhere.
         callbacks: functions that are called with each line of metrics.jsonl as a dict (`kind` is "train" or "valid");
@@ -106,7 +107,7 @@ def train(
             raise UserError(f"{name}= is for a torch.nn.Module; with a recipe, say it in the recipe or in overrides=")
     from harken.data.io.in_memory import in_memory
     from harken.recipe import as_recipe
-    from harken.registry import import_plugins
+    from harken.registry import JOBS, import_plugins
     from harken.training.device import prepare_environment
 
     import_plugins(plugins)
@@ -116,6 +117,10 @@ def train(
         from harken.run import follow_recipe
 
         return follow_recipe(asked.folder, table)
+    if table is not None and isinstance(recipe, str) and recipe in JOBS:
+        from harken.recipe.infer.frames import infer_frame
+
+        recipe = infer_frame(recipe, table)
     if data is None and isinstance(recipe, str | Path):
         recipe, overrides = _inferred(recipe, asked, overrides, progress)
     chosen = as_recipe(recipe, overrides, with_data=data is None)

@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 
 from harken.data.io.table import open_table, read_sample, read_table
+from harken.data.text.config import DataConfig
+from harken.data.text.examples_config import ExamplesConfig
+from harken.data.text.inputs import labelled_inputs, source_inputs
+from harken.data.text.labelled_splits import read_splits
+from harken.data.text.parallel import read_corpus
 from harken.errors import UserError
 from harken.recipe.infer import infer
 
@@ -57,6 +62,27 @@ def test_the_job_and_its_columns(case: Case, tmp_path: Path) -> None:
     table = open_table(path, [str(column) for column in columns])
     table.close()
     assert all(column in table.names if isinstance(column, str) else column < len(table.names) for column in columns)
+
+
+@pytest.mark.parametrize("case", [case for case in JOBS if case.expect.task != "forecast"], ids=str)
+def test_training_and_prediction_read_the_same_rows(case: Case, tmp_path: Path) -> None:
+    path = created(case, tmp_path)
+    if path.suffix in UNPACKED:
+        pytest.skip("archives are for the inference of folders")
+    inferred = infer(path)
+    if inferred.task == "translate":
+        pairs = DataConfig(**inferred.data)
+        corpus = read_corpus(pairs)
+        count, inputs = sum(map(len, corpus.parts().values())), list(source_inputs(path, pairs).values)
+        [source] = read_table(path, [str(inferred.data["source_column"])], header=None).values()
+        assert count == len(inputs) == case.expect.count
+        assert inputs == [text.replace("\n", " ") for text in source]
+    else:
+        examples = ExamplesConfig(**inferred.data)
+        splits = read_splits(examples)
+        count = sum(map(len, splits.parts().values())) + sum(splits.skipped.values())
+        inputs = list(labelled_inputs(path, examples, ["good", "bad"]).values)
+        assert count == len(inputs) == case.expect.count
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=str)

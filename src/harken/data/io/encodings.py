@@ -98,7 +98,7 @@ def encoding_name(encoding: str) -> str:
     """
     try:
         known = codecs.lookup(encoding)
-        if not known._is_text_encoding:  # type: ignore[attr-defined]  # hex, zlib ...
+        if not known._is_text_encoding:  # hex, zlib ...
             raise LookupError
     except LookupError:
         raise UserError(f'data.encoding is "{encoding}", which is no encoding; use utf-8, utf-16 or latin-1') from None

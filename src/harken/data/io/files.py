@@ -82,7 +82,7 @@ def _open_zip(path: Path, mode: str) -> BinaryIO:
         names = ", ".join(members[:5]) or "nothing"
         raise UserError(f"{path} holds {len(members)} files ({names}): unpack it and name one of them.")
     try:
-        return cast(BinaryIO, archive.open(members[0], mode[0]))
+        return cast(BinaryIO, archive.open(members[0]))
     except (RuntimeError, NotImplementedError) as error:  # a password, an unknown method
         raise UserError(f"{path} cannot be unpacked ({error}): unpack it and name the file inside.") from None
 
@@ -94,7 +94,7 @@ def _members(archive: zipfile.ZipFile) -> list[str]:
 
 def _open_zst(path: Path, mode: str) -> BinaryIO:
     try:
-        from compression import zstd  # type: ignore[import-not-found]  # Python 3.14
+        from compression import zstd  # Python 3.14
     except ImportError:
         try:
             import zstandard as zstd

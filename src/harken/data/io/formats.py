@@ -134,12 +134,12 @@ class PairTable:
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Every pair; a blank row is a pair of empty sides."""
         rows = self.table.select(self.columns, keep_blank=True)
-        return rows if self.table.dialect.quotes is False else map(self._as_texts, rows)  # type: ignore[return-value]
+        return rows if self.table.dialect.quotes is False else map(self._as_texts, rows)
 
     def pairs_of(self, lines: Iterable[str], first: int) -> Iterator[tuple[str, str]]:
         """The pairs of some lines, the first of which has this number, where `is_linewise`; without the header."""
         rows = plain_rows(lines, str(self.table.dialect.delimiter), first)
-        return replace(self.table, rows=rows).select(self.columns, keep_blank=True)  # type: ignore[return-value]
+        return replace(self.table, rows=rows).select(self.columns, keep_blank=True)
 
     def _as_texts(self, cells: tuple[Any, ...]) -> tuple[str, str]:
         source, target = (_as_text(cell, self.table.path) for cell in cells)

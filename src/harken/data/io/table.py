@@ -22,6 +22,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from difflib import get_close_matches
 from itertools import chain, islice
 from operator import itemgetter
@@ -330,11 +331,20 @@ def read_sample(path: str | Path) -> Table:
     return Table(str(path), table.names, rows, has_header, not letters, frozenset(lists), table.encoding)
 
 
+def sample_columns(columns: Mapping[str, list[Any]]) -> Table:
+    """The beginning of a table in memory, as `read_sample` gives that of a file."""
+    rows = [[_as_text(cell) for cell in row] for row in islice(zip(*columns.values(), strict=True), MOST_ROWS)]
+    lists = frozenset(name for name, cells in columns.items() if cells and isinstance(cells[0], list))
+    return Table("the table", list(columns), rows, lists=lists)
+
+
 def _as_text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    if value is None or value is MISSING:
+    if value is None or value is MISSING or (isinstance(value, float) and value != value):
         return ""
+    if isinstance(value, date):
+        return value.isoformat()
     return json.dumps(value, ensure_ascii=False, default=str)
 
 

@@ -132,9 +132,11 @@ def _labelled_format(path: Path, data: ExamplesConfig, labels: Collection[str]) 
     trained = trained_format(data)
     if by_name(path):
         return "table"
-    if trained not in ("prefix", "trees"):
+    if trained not in ("prefix", "trees", "table"):
         return LINES
     sample = head(path)
+    if trained == "table":
+        return "table" if has_tabs(sample) else LINES
     if trained == "trees" and looks_like_trees(sample):
         return "trees"
     pairs = [first_word(line) for line in sample]
@@ -209,12 +211,12 @@ def evaluated_pairs(
 def _pair_layout(data: Any, form: str, source: int | str | None, target: int | str | None) -> Layout:
     """How a file is read by a model of other files: names of columns hold for all, the rest for the same format."""
     same = form == _pair_format(data)
-    columns = [
+    left, right = (
         given if given is not None else own if same or (isinstance(own, str) and form != "text") else None
         for given, own in ((source, data.source_column), (target, data.target_column))
-    ]
+    )
     header = data.header if same and not any(isinstance(given, str) for given in (source, target)) else None
-    return Layout(form, *columns, header, data.max_line_bytes, data.quotes if same else None)
+    return Layout(form, left, right, header, data.max_line_bytes, data.quotes if same else None)
 
 
 def place(column: str | None) -> int | str | None:
@@ -233,7 +235,7 @@ def _source_format(path: Path, data: Any, column: int | str | None) -> str:
     if _pair_format(data) != "tsv":
         return LINES
     sample = head(path)  # a model of pairs.txt is given another file of pairs, or plain text
-    return "tsv" if sample and all("\t" in line for line in sample) else LINES
+    return "tsv" if has_tabs(sample) else LINES
 
 
 def sentence_inputs(path: Path, data: Any, form: str = "auto", column: int | str | None = None) -> Inputs:
@@ -270,6 +272,11 @@ def _sentence_format(path: Path, data: Any, column: int | str | None) -> str:
 def _tag_format(path: Path) -> str | None:
     kind = ending(path)
     return "conllu" if kind == ".conllu" else "jsonl" if has_lists(path) else "conll" if kind in CONLL else None
+
+
+def has_tabs(lines: Sequence[str]) -> bool:
+    """Whether lines look like rows of a table whose name does not say so."""
+    return bool(lines) and all("\t" in line for line in lines)
 
 
 def head(path: Path) -> list[str]:

@@ -191,7 +191,10 @@ def _divide_rows(
     """The training pairs on disk, out of files whose rows are not lines: they are written as rows first."""
 
     def rows(skipped: Counter[str]) -> Iterator[tuple[str, str]]:
-        pairs = (_pair(*texts, False, "") for group in files for texts in read_pairs(*group[:1], group[-1], layout))
+        texts = (
+            pair for source, *target in files for pair in read_pairs(source, target[0] if target else None, layout)
+        )
+        pairs = (_pair(*sides, False, "") for sides in texts)
         reasons: Counter[str] = Counter()
         count = 0
         for pair in _filtered(pairs, "train", config, reasons, limited=True):
