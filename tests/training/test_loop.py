@@ -291,10 +291,8 @@ def test_lines_of_the_log(trainer: Callable, table: Any, tmp_path: Path) -> None
 def test_the_speed_that_is_shown_is_one_that_was_reached(
     trainer: Callable, table: Any, watcher: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seconds = iter(range(10**6))
-    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: float(next(seconds))))
-    display = watcher()
-    trainer(table(), display=display, max_steps=12, log_every=3, validate_every=4).run()
+    task, display = Clock(monkeypatch).timed(table, 1.0, lambda _: 1.0), watcher()
+    trainer(task, display=display, max_steps=12, log_every=3, validate_every=4).run()
     assert [shown[0] for shown in display.steps] == list(range(1, 13))
     assert [shown[4] for shown in display.steps] == [4.0] * 12  # four rows a step, a second a step
     assert [shown[1] for shown in display.steps] == pytest.approx([step / 12 for step in range(1, 13)])

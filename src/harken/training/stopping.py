@@ -16,7 +16,8 @@ from harken.training.config import TrainConfig
 VALIDATION_SHARE = 0.2  # of the time that a run limited in minutes may spend on validation before its end
 LEAST_SHARE = 0.1  # of a budget in minutes that is trained, however long everything else takes
 MEASURING_SHARE = 0.1  # of a budget in minutes after which the time of a validation is measured again
-FINISHING_SHARE = 0.1  # of the time before the first update, which writing the card and loading the model take
+FINISHING_SHARE = 0.2  # of the time before the first update that writing the card and loading the model take ...
+LONGEST_FINISH = 0.03  # ... and at most this share of a budget in minutes
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -60,7 +61,8 @@ class Budget:
 
     def expected_outside(self) -> float:
         """Seconds before the first update, of the last validation and checkpoint, and of all that follows."""
-        return self.before * (1 + FINISHING_SHARE) + self.validation + self.checkpoint
+        finish = min(FINISHING_SHARE * self.before, LONGEST_FINISH * 60 * (self.config.max_minutes or 0.0))
+        return self.before + self.validation + self.checkpoint + finish
 
     def spent(self, state: Progress) -> float:
         """The share of the budget that is used up, by whichever limit is nearest."""

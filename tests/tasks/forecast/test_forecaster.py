@@ -98,6 +98,12 @@ def test_gaps_are_shown_filled_and_not_scored(tmp_path: Path, capsys: pytest.Cap
     assert low <= scores["MASE"] <= high
 
 
+def test_the_rule_for_gaps_has_an_older_name() -> None:
+    with pytest.warns(FutureWarning, match=r"data\.missing is now called data\.fill"):
+        data = load_recipe("series-forecast", ["data.train=x.csv", "data.missing=forward"]).data
+    assert data.fill == "previous" and data.layout.fill == "previous"
+
+
 def test_forecasts_of_numbers_of_files_and_of_its_own_series(home: Path) -> None:
     model: Forecaster = harken.load(home / "sales")
     own = model.forecast(at="test")

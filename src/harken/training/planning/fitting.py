@@ -42,7 +42,7 @@ TRIAL = 1024  # tokens of a batch; a task may ask for another number (`smallest_
 UPDATES = 4000  # with fewer, a smaller network learns more in the same time
 LARGEST = {"cpu": 4, "cuda": 32}  # batch size, as a multiple of the smallest
 BATCHES_PER_EPOCH = 20  # at least, where the data is small
-TRIAL_SECONDS = 1.5
+TRIAL_SECONDS, TRIAL_SHARE = 1.5, 0.01  # of updates that are timed, and at most this share of a budget in minutes
 TRAINING_SHARE = 0.9  # of the time; the rest is validation
 
 C = TypeVar("C")
@@ -167,7 +167,8 @@ def planned_updates(
     """Updates with batches as in `epoch` that a budget pays for, of which `elapsed` seconds are spent."""
     limits = [] if config.max_epochs is None else [config.max_epochs * len(epoch) / config.accumulate]
     if config.max_minutes is not None:
-        seconds = seconds_per_update(task, config, epoch, TRIAL_SECONDS, *([group] if group else []))
         whole = 60 * config.max_minutes
+        trial = min(TRIAL_SECONDS, TRIAL_SHARE * whole)
+        seconds = seconds_per_update(task, config, epoch, trial, *([group] if group else []))
         limits.append(TRAINING_SHARE * max(LEAST_SHARE * whole, whole - elapsed) / seconds)
     return max(1.0, min(limits))
