@@ -47,7 +47,7 @@ ALLOWED = {
     "train_module": {"recipe", "run_folders", "training"},
     "checking": {"models", "plan", "recipe", "training"},
     "api": RUNS | {"data", "models", "recipe", "registry", "tasks", "training"},
-    "__init__": {"api", "checking", "estimators", "nn", "registry", "tasks"},
+    "__init__": {"api", "checking", "estimators", "nn", "recipe", "registry", "tasks"},
     "__main__": {"cli"},
 }
 

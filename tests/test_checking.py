@@ -115,7 +115,7 @@ def test_a_budget_in_minutes_includes_the_validations() -> None:
     assert predict(train, 80.0, None) == (None, None)
     both = TrainConfig(max_minutes=1, max_epochs=0.5, validate_every=20)
     assert predict(both, 80.0, SPEED) == (40, 40.0)
-    assert predict(TrainConfig(max_minutes=1, validate_every=500), 80.0, SPEED) == (120, 70.0)  # one after the end
+    assert predict(TrainConfig(max_minutes=1, validate_every=500), 80.0, SPEED) == (100, 60.0)  # one at the end
     assert predict(TrainConfig(max_steps=7), 80.0, None) == (7, None)
 
 
@@ -204,3 +204,11 @@ def test_a_run_takes_what_was_predicted(recipe: str, tmp_path: Path) -> None:
     assert 0.5 < predicted[0] / measured[0] < 2
     assert predicted[1] == pytest.approx(measured[1], rel=0.3)
     assert predicted[2:] == measured[2:]
+
+
+@pytest.mark.parametrize(("corpus", "is_planned"), [("opinions", True), ("seasons", False)])
+def test_the_plan_has_label_smoothing_only_where_labels_are_smoothed(corpus: str, is_planned: bool) -> None:
+    task = {"opinions": "classify", "seasons": "forecast"}[corpus]
+    values = {"task": task, "data": {"corpus": corpus, "size": 100}, "train": {"max_steps": 4}}
+    keys = [decision.key for decision in check(values).decisions]
+    assert "train.warmup_steps" in keys and ("train.label_smoothing" in keys) is is_planned

@@ -12,6 +12,7 @@ import pytest
 HIDDEN = (
     "fastapi", "starlette", "uvicorn", "multipart", "httptools", "uvloop", "prometheus_client", "py3langid",
     "matplotlib", "sklearn", "soundfile", "scipy", "PIL", "statsmodels", "ray", "onnx", "ctranslate2", "tensorboard",
+    "pyarrow", "openpyxl", "zstandard",
 )  # fmt: skip
 PROGRAM = """
 import json, sys

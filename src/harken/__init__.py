@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from harken.estimators.forecaster import SequenceForecaster
     from harken.estimators.regressor import SequenceRegressor
     from harken.estimators.tagger import SequenceTagger
+    from harken.recipe.look import look
     from harken.registry import (
         register_cell,
         register_encoder,
@@ -76,6 +77,7 @@ __all__ = [
     "check",
     "distill",
     "load",
+    "look",
     "nn",
     "register_cell",
     "register_encoder",
@@ -113,6 +115,7 @@ _HOME = {  # name -> the module that defines it
     "check": "harken.checking",
     "distill": "harken.api",
     "load": "harken.api",
+    "look": "harken.recipe.look",
     "register_cell": "harken.registry",
     "register_encoder": "harken.registry",
     "register_metric": "harken.registry",

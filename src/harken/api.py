@@ -62,12 +62,14 @@ def train(
     valid: Any = None,
     collate: Callable[[list[Any]], Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    started: float | None = None,
 ) -> Any:
     """Train as a recipe says, and give the best model back, as `load` does; or train a module of your own.
 
     Args:
         recipe: a name that ships, a TOML file, a dict of tables, a `Recipe`; a file or folder of data, from which a
-            recipe is inferred and saved beside `out`; or a `torch.nn.Module`.
+            recipe is inferred and saved beside `out`; with `data` the name of a task, whose columns are inferred from
+            it; or a `torch.nn.Module`.
         out: the model folder. With `resume`, a run that was stopped there goes on; a finished one is loaded.
         restart: delete the run in the folder and start over.
         accept_changed_data: resume although the files or settings of `[data]` changed since the run was started; what
@@ -75,7 +77,7 @@ def train(
         overrides: changes to the recipe, each "section.key=value".
         data: a table in memory to train on, in the place of what the recipe names: a pandas or polars frame, a
             `datasets.Dataset`, a dict of columns or a list of records. Its columns are those that the recipe's `[data]`
-            names. Classifiers, regressors, taggers and forecasters take one; a run goes on with the same table alone.
+            names. Jobs on texts and series take one; a run goes on with the same table alone.
             For a module: a list of examples, a tuple of tensors, or a map-style `Dataset`.
         progress: show a bar in a terminal, lines elsewhere.
         callbacks: functions that are called with each line of metrics.jsonl as a dict (`kind` is "train" or "valid");
@@ -85,11 +87,12 @@ def train(
         valid: for a module: examples to choose the best weights by; by default a tenth of the data.
         collate: for a module: a list of examples -> a batch; by default torch's `default_collate`.
         settings: for a module: keys of `[train]`, with a budget; `batch_tokens` counts examples (32 by default).
+        started: the `time.perf_counter()` at which a budget in minutes began; by default that of the call.
 
     Raises:
         UserError: the recipe or the data is wrong, or the folder holds another model.
     """
-    asked = request(out, resume, restart, accept_changed_data)
+    asked = request(out, resume, restart, accept_changed_data, started)
     if not isinstance(recipe, str | Path | Mapping):
         from torch import nn
 
@@ -104,7 +107,7 @@ def train(
             raise UserError(f"{name}= is for a torch.nn.Module; with a recipe, say it in the recipe or in overrides=")
     from harken.data.io.in_memory import in_memory
     from harken.recipe import as_recipe
-    from harken.registry import import_plugins
+    from harken.registry import JOBS, import_plugins
     from harken.training.device import prepare_environment
 
     import_plugins(plugins)
@@ -114,8 +117,12 @@ def train(
         from harken.run import follow_recipe
 
         return follow_recipe(asked.folder, table)
+    if table is not None and isinstance(recipe, str) and recipe in JOBS:
+        from harken.recipe.infer.frames import infer_frame
+
+        recipe = infer_frame(recipe, table)
     if data is None and isinstance(recipe, str | Path):
-        recipe = _inferred(recipe, asked, overrides, progress)
+        recipe, overrides = _inferred(recipe, asked, overrides, progress)
     chosen = as_recipe(recipe, overrides, with_data=data is None)
     if chosen.train.precision != "float32" and chosen.train.device in ("auto", "cpu"):
         prepare_environment()
@@ -124,17 +131,19 @@ def train(
     return run_recipe(chosen, asked, progress, table, callbacks)
 
 
-def _inferred(recipe: str | Path, asked: Request, overrides: Sequence[str], progress: bool) -> str | Path:
-    """The recipe, or where it names data, the file of a recipe inferred from it."""
+def _inferred(
+    recipe: str | Path, asked: Request, overrides: Sequence[str], progress: bool
+) -> tuple[str | Path, Sequence[str]]:
+    """The recipe, or where it names data, the file of a recipe inferred from it; and overrides that are not in it."""
     from harken.recipe.infer import is_data, recipe_file
 
     if not is_data(str(recipe)):
-        return recipe
+        return recipe, overrides
     path = asked.folder.parent / f"{asked.folder.name}.toml"
-    inferred, note = recipe_file(recipe, path, overrides, keep=asked.resume, replace=asked.restart)
+    inferred, note, others = recipe_file(recipe, path, overrides, keep=asked.resume, replace=asked.restart)
     if progress and note:
         print(note, file=sys.stderr)
-    return inferred
+    return inferred, others
 
 
 def distill(

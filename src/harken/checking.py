@@ -165,7 +165,7 @@ def predict(train: TrainConfig, per_epoch: float, speed: Speed | None) -> tuple[
     >>> predict(TrainConfig(max_steps=1000, validate_every=500), 80.0, speed)
     (1000, 520.0)
     >>> predict(TrainConfig(max_minutes=1, validate_every=500), 80.0, speed)
-    (120, 70.0)
+    (100, 60.0)
     """
     limits = [] if train.max_steps is None else [float(train.max_steps)]
     if train.max_epochs is not None:
@@ -177,7 +177,7 @@ def predict(train: TrainConfig, per_epoch: float, speed: Speed | None) -> tuple[
     update = speed.seconds_per_update + speed.seconds_per_checkpoint / train.checkpoint_every
     if train.max_minutes is not None:
         seconds = max(update, 60 * train.max_minutes - apart)
-        alone = seconds / update  # up to the first validation
+        alone = max(update, seconds - validation) / update  # with the only validation at the end
         limits.append(alone if alone < every else seconds / (update + validation / every))
     updates = max(1, round(min(limits)))
     validations = math.ceil(updates / every)  # the last one is at the end

@@ -12,6 +12,7 @@ On the ranks of torchrun, rank 0 chooses machine and size and announces the reci
 
 from __future__ import annotations
 
+import time
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -57,6 +58,7 @@ def plan(
     table: Table | None = None,
     group: Group | None = None,
     progress: Callable[[str], None] = lambda what: None,
+    started: float | None = None,
 ) -> Plan:
     """Measure and fit what a recipe leaves open.
 
@@ -65,18 +67,20 @@ def plan(
         table: columns in memory, in the place of the files of `[data]`.
         group: the ranks of a torchrun job; called by rank 0, while the others call `join_plan`.
         progress: called with what is about to be done.
+        started: the `time.perf_counter()` at which a budget in minutes began; now where None.
 
     Raises:
         UserError: bad data, or a device that is not there.
     """
+    started = time.perf_counter() if started is None else started
     recipe, decisions = resolve(recipe)
     progress("reading the data and building the model")
-    sized = choose_model(Plan(recipe, prepare(recipe, folder, table), decisions))
+    sized = choose_model(Plan(recipe, prepare(recipe, folder, table), decisions), started)
     if group is not None:
         announce(group, sized.recipe, "new")
         group.connect(sized.recipe.train.device)
     progress("fitting the defaults to the budget")
-    return fit_training(sized, group)
+    return fit_training(sized, group, 0.0 if group is not None else time.perf_counter() - started)
 
 
 def resume_plan(recipe: Any, folder: Path, *, table: Table | None = None, group: Group | None = None) -> Plan:
@@ -124,7 +128,7 @@ def resolve(recipe: Any) -> tuple[Any, tuple[Decision, ...]]:
     return recipe.model_copy(update={"train": train}), decisions
 
 
-def choose_model(plan: Plan) -> Plan:
+def choose_model(plan: Plan, started: float) -> Plan:
     """The size and the dropout of a network, where a recipe leaves them open, by the minutes that it may train."""
     recipe, prepared = plan.recipe, plan.prepared
     train, resize, task = recipe.train, prepared.resize, prepared.task
@@ -137,7 +141,7 @@ def choose_model(plan: Plan) -> Plan:
         for size in prepared.sizes:
             yield size, resize(size).task
 
-    size, epochs = choose_size(candidates(), train)
+    size, epochs = choose_size(candidates(), train, elapsed=time.perf_counter() - started)
     model, reason = size.model, f"at least {UPDATES:,} updates in the budget, or the smallest of three sizes"
     if "dropout" not in recipe.model.model_fields_set:
         model = model.model_copy(update={"dropout": regularisation(recipe.model.dropout, epochs)})
@@ -154,10 +158,10 @@ def choose_model(plan: Plan) -> Plan:
     return replace(plan, recipe=chosen, prepared=resize(chosen), decisions=(*plan.decisions, *decisions))
 
 
-def fit_training(plan: Plan, group: Group | None = None) -> Plan:
+def fit_training(plan: Plan, group: Group | None = None, elapsed: float = 0.0) -> Plan:
     """The open values of `[train]`, fitted to the budget and the data; called by all ranks of a group."""
     recipe = plan.recipe
-    fitted = fit(plan.prepared.task, recipe.train, peak_rate(getattr(recipe, "model", None)), group)
+    fitted = fit(plan.prepared.task, recipe.train, peak_rate(getattr(recipe, "model", None)), group, elapsed)
     plan.prepared.task.settings = fitted.config
     complete = recipe.model_copy(update={"train": fitted.config})
     return replace(plan, recipe=complete, decisions=(*plan.decisions, *fitted.decisions), updates=fitted.updates)

@@ -54,7 +54,7 @@ def run_recipe(
         display = choose_display(progress)
         report_to(display.log)
         with removed_on_failure(start, folder, job):
-            planned = _plan(start, folder, table, group)
+            planned = _plan(start, asked, table, group)
             if planned.recipe.train.branch_from is not None and start.state == "new":
                 require_same_trunk(planned.recipe, job, folder, Path(planned.recipe.train.branch_from))
             recipe, prepared, notes = planned.recipe, planned.prepared, list(start.notes)
@@ -70,7 +70,7 @@ def run_recipe(
                     notes.append(str(missing))
             if progress:
                 print("\n".join([*describe(planned, group), *(f"note: {note}" for note in notes)]), flush=True)
-            trainer = Trainer(prepared.task, recipe.train, folder, display, callbacks, group)
+            trainer = Trainer(prepared.task, recipe.train, folder, display, callbacks, group, asked.started)
             state = trainer.run(resume=start.state == "resuming")
         write_card(folder, recipe, job, prepared, state)
         if progress:
@@ -102,14 +102,15 @@ def follow_recipe(folder: Path, table: Table | None = None) -> Any:
         return job.load(folder, planned.recipe, str(group.device))
 
 
-def _plan(start: Start, folder: Path, table: Table | None, group: Group | None) -> Plan:
+def _plan(start: Start, asked: Request, table: Table | None, group: Group | None) -> Plan:
     """The plan of a run. While a new one is made, the folder says what was chosen for the machine, so that a run which
     is killed meanwhile begins with the same choice when it is resumed."""
+    folder = asked.folder
     if start.state == "resuming":
         return resume_plan(start.recipe, folder, table=table, group=group)
     recipe, _ = resolve(start.recipe)
     atomic_write(folder / RECIPE, recipe.to_toml())
-    return plan(recipe, folder, table=table, group=group)
+    return plan(recipe, folder, table=table, group=group, started=asked.started)
 
 
 def _load_finished(start: Start, job: Job, folder: Path, progress: bool, group: Group | None) -> Any:

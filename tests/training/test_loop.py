@@ -19,6 +19,7 @@ from harken.training.checkpoints import load_checkpoint
 from harken.training.folder import MODEL
 from harken.training.log import read_metrics
 from harken.training.monitor import NAN_PATIENCE
+from harken.training.planning import measuring
 
 
 def steps_of(trainer: Any) -> int:
@@ -119,12 +120,69 @@ def test_a_budget_of_epochs(trainer: Callable, table: Any, epochs: float, steps:
     assert steps_of(trainer(table(), max_epochs=epochs)) == steps
 
 
+class Clock:
+    """A clock that moves where it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        for module in (loop, measuring):
+            monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: self.now))
+
+    def timed(self, table: Any, update: float, validation: Callable[[int], float]) -> Any:
+        """A task whose updates take this long, and whose validations as long as is said of the updates so far."""
+        clock = self
+
+        class Timed(table):
+            updates = 0
+
+            def loss(self, model: Any, batch: Any) -> Any:
+                clock.now += update
+                self.updates += 1
+                return super().loss(model, batch)
+
+            def validate(self, part: int, parts: int) -> Any:
+                clock.now += validation(self.updates) / parts
+                return super().validate(part, parts)
+
+        return Timed()
+
+
 def test_a_budget_of_minutes(trainer: Callable, table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = iter(range(10**6))
-    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: float(next(seconds))))
-    state = trainer(table(), max_minutes=0.2, validate_every=1000, checkpoint_every=1000).run()
-    assert state.step == 12  # every look at this clock takes a second
-    assert state.seconds == 13  # the last validation included
+    clock = Clock(monkeypatch)
+    state = trainer(clock.timed(table, 1.0, lambda _: 0.0), max_minutes=0.2, validate_every=1000).run()
+    assert state.step == 12 and state.seconds == 12 and state.stopped_by == "max_minutes"
+
+
+@pytest.mark.parametrize("every", [10, 10_000])
+@pytest.mark.parametrize(
+    "validation",
+    [lambda _: 0.5, lambda _: 20.0, lambda updates: 40.0 if updates < 20 else 4.0, lambda updates: 2.0 + updates / 100],
+    ids=["fast", "slow", "slow at first", "slower and slower"],
+)
+def test_a_budget_of_minutes_is_that_of_the_whole_command(
+    trainer: Callable, table: Any, monkeypatch: pytest.MonkeyPatch, validation: Callable[[int], float], every: int
+) -> None:
+    clock = Clock(monkeypatch)
+    run = trainer(clock.timed(table, 0.1, validation), max_minutes=2, validate_every=every, checkpoint_every=10_000)
+    run.started = clock.now
+    clock.now += 25  # modules are loaded, data is read, a tokenizer is trained
+    state = run.run()
+    assert 0.8 * 120 <= clock.now - run.started <= 1.02 * 120
+    assert state.stopped_by == "max_minutes" and state.validated_step == state.step
+    after = clock.now
+    again = trainer(clock.timed(table, 0.1, validation), max_minutes=2, validate_every=every).run(resume=True)
+    assert again.step == state.step and clock.now == after  # it has spent its budget, though less of it in the loop
+    more = trainer(clock.timed(table, 0.1, validation), max_minutes=3, validate_every=every).run(resume=True)
+    assert more.step > state.step
+
+
+def test_a_budget_that_is_spent_before_the_first_update_trains_a_little(
+    trainer: Callable, table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    run = trainer(clock.timed(table, 0.1, lambda _: 1.0), max_minutes=1)
+    clock.now += 90
+    assert run.run().seconds == pytest.approx(6, abs=2)
 
 
 def test_the_first_budget_reached_ends_the_run(trainer: Callable, table: Any) -> None:
@@ -233,10 +291,8 @@ def test_lines_of_the_log(trainer: Callable, table: Any, tmp_path: Path) -> None
 def test_the_speed_that_is_shown_is_one_that_was_reached(
     trainer: Callable, table: Any, watcher: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seconds = iter(range(10**6))
-    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: float(next(seconds))))
-    display = watcher()
-    trainer(table(), display=display, max_steps=12, log_every=3, validate_every=4).run()
+    task, display = Clock(monkeypatch).timed(table, 1.0, lambda _: 1.0), watcher()
+    trainer(task, display=display, max_steps=12, log_every=3, validate_every=4).run()
     assert [shown[0] for shown in display.steps] == list(range(1, 13))
     assert [shown[4] for shown in display.steps] == [4.0] * 12  # four rows a step, a second a step
     assert [shown[1] for shown in display.steps] == pytest.approx([step / 12 for step in range(1, 13)])

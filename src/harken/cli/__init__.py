@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import os
 import sys
+import time
 from typing import NoReturn
+
+STARTED = time.perf_counter()  # from which a budget in minutes counts
 
 
 def main() -> NoReturn:

@@ -24,6 +24,7 @@ from harken.cli.training.demo import demo
 from harken.cli.training.distill import distill
 from harken.cli.training.evaluate import evaluate
 from harken.cli.training.export import export
+from harken.cli.training.look import look
 from harken.cli.training.new import new
 from harken.cli.training.plot import plot
 from harken.cli.training.recipes import recipes
@@ -37,7 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Begin with: harken demo\n\nThen: harken recipes, harken train RECIPE --out DIR, harken translate DIR",
 )
-add_commands(app, demo, new, check, recipes, train, distill, runs, plot, compare, evaluate, average, export)
+add_commands(app, demo, look, new, check, recipes, train, distill, runs, plot, compare, evaluate, average, export)
 add_command(app, predict, context_settings=PASSED_ON)
 add_job_commands(app)
 add_command(app, score)

@@ -8,21 +8,22 @@
 
 Hyndman and Koehler (2006); Koenker and Bassett (1978). The baselines:
 
+    naive                    f_{t+k} = y_t
     seasonal naive           f_{t+k} = y_{t+k-m}
+    drift                    f_{t+k} = y_t + k (y_t - y_1) / (t - 1)
+    mean                     f_{t+k} = mean of y_1 .. y_t
     exponential smoothing    every form with error, trend (none, additive, damped) and season (none, additive,
                              multiplicative) that the values allow, fitted by statsmodels; the smallest AICc is chosen
 
 Hyndman et al. (2008), "Forecasting with Exponential Smoothing". The fit is made once, or again at every origin.
 
 >>> import numpy as np
->>> season_scale(np.array([1.0, 5.0, 2.0, 7.0]), 2)
-1.5
 >>> smape(np.array([100.0]), np.array([50.0])).round(1).tolist()
 [66.7]
 >>> pinball(np.array([4.0]), np.array([3.0]), 0.9).tolist()
 [1.8]
->>> seasonal_naive(np.array([1.0, 2.0, 3.0, 4.0]), [4], 3, 2).tolist()
-[[3.0, 4.0, 3.0]]
+>>> {name: rows.tolist() for name, rows in naive_forecasts(np.array([1.0, 2.0, 6.0]), [3], 2, 1).items()}
+{'seasonal naive': [[6.0, 6.0]], 'drift': [[8.5, 11.0]], 'mean': [[3.0, 3.0]]}
 """
 
 from __future__ import annotations
@@ -33,17 +34,20 @@ from typing import Any
 
 import numpy as np
 
+from harken.data.series.seasons import season_scale, seasonal_naive
 from harken.errors import UserError, require_extra
 
+__all__ = [
+    "exponential_smoothing",
+    "is_available",
+    "naive_forecasts",
+    "pinball",
+    "season_scale",
+    "seasonal_naive",
+    "smape",
+]
+
 LONGEST_SEASON = 24  # a longer season has more states than can be fitted
-
-
-def season_scale(values: np.ndarray, season: int) -> float:
-    """The denominator of MASE; that of season 1 for a series shorter than its season, 1 for a constant series."""
-    for gap in (season, 1):
-        if len(values) > gap and (scale := float(np.abs(values[gap:] - values[:-gap]).mean())) > 0:
-            return scale
-    return 1.0
 
 
 def smape(truth: np.ndarray, forecast: np.ndarray) -> np.ndarray:
@@ -58,13 +62,17 @@ def pinball(truth: np.ndarray, forecast: np.ndarray, quantile: float) -> np.ndar
     return 2 * np.maximum(quantile * error, (quantile - 1) * error)
 
 
-def seasonal_naive(values: np.ndarray, origins: Sequence[int], steps: int, season: int) -> np.ndarray:
-    """(origins, steps): at origin o, values[:o] are known; the last value again where there is no season yet."""
-    rows = []
-    for origin in origins:
-        back = season if origin >= season else 1
-        rows.append(values[[origin - back + step % back for step in range(steps)]])
-    return np.stack(rows) if rows else np.zeros((0, steps))
+def naive_forecasts(values: np.ndarray, origins: Sequence[int], steps: int, season: int) -> dict[str, np.ndarray]:
+    """(origins, steps) of every simple method, by name; at origin o >= 1, values[:o] are known."""
+    starts = np.asarray(origins, dtype=np.int64)[:, None]
+    last, first = values[starts - 1], values[:1]
+    slope = (last - first) / np.maximum(starts - 1, 1)
+    means = (np.cumsum(values) / np.arange(1, len(values) + 1))[starts - 1]
+    ahead = np.arange(1, steps + 1)
+    forecasts = {"seasonal naive": seasonal_naive(values, origins, steps, season)}
+    if season > 1:
+        forecasts["naive"] = np.broadcast_to(last, (len(starts), steps))
+    return forecasts | {"drift": last + slope * ahead, "mean": np.broadcast_to(means, (len(starts), steps))}
 
 
 def exponential_smoothing(

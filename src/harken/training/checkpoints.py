@@ -60,8 +60,11 @@ class Progress:
     loss_mean: float = 0.0  # running mean of the loss a token, its mean deviation and how many updates they are of
     loss_deviation: float = 0.0
     loss_counted: int = 0
+    jump_loss: float = 0.0  # the last loss far above the running mean, and the updates since that are not back there
+    jump_updates: int = 0
     dead: dict[str, int] = field(default_factory=dict)  # parameter -> validations in a row without a gradient
     finished: bool = False
+    spent_minutes: float = 0.0  # the budget in minutes that a finished run has spent
     stopped_by: str = ""  # the limit that ended a finished run: "max_steps", "max_epochs", "max_minutes", "patience"
 
     def branch(self) -> Progress:

@@ -37,7 +37,10 @@ class TrainConfig(BaseModel):
     max_minutes: float | None = Field(
         None,
         gt=0,
-        description="stop after this much training time, including validation; 10 where no budget is set",
+        description=(
+            "time of the whole command, from its start to the finished folder: reading the data, planning, training, "
+            "validation; training ends early enough for what comes after it; 10 where no budget is set"
+        ),
     )
     batch_tokens: int = Field(
         4096,

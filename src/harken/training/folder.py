@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -62,9 +63,12 @@ class Request(NamedTuple):
     resume: bool = False
     restart: bool = False
     accept_changed_data: bool = False
+    started: float | None = None  # `time.perf_counter()` at which a budget in minutes began
 
 
-def request(out: str | Path, resume: bool, restart: bool, accept_changed_data: bool = False) -> Request:
+def request(
+    out: str | Path, resume: bool, restart: bool, accept_changed_data: bool = False, started: float | None = None
+) -> Request:
     """Make a request for a run folder, checked against the rules that need no recipe.
 
     They are the same for `harken train`, `harken.train` and modules of one's own. A job that torchrun starts again
@@ -87,7 +91,7 @@ def request(out: str | Path, resume: bool, restart: bool, accept_changed_data: b
         raise UserError(f"{folder} is a file; give a folder to train into")
     if not (resume or restart or is_follower() or is_empty):
         raise not_empty(folder)
-    return Request(folder, resume, restart, accept_changed_data)
+    return Request(folder, resume, restart, accept_changed_data, time.perf_counter() if started is None else started)
 
 
 def not_empty(folder: Path) -> UserError:

@@ -30,6 +30,7 @@ from harken.training.folder import MODEL
 from harken.training.log import MetricsLog
 from harken.training.monitor import UpdateMonitor
 from harken.training.optimizers import factor
+from harken.training.planning.measuring import measure_validation
 from harken.training.prefetch import Prefetcher, prefetcher_for
 from harken.training.reporting import Callback, Reporter
 from harken.training.stopping import Budget, StopSignals
@@ -60,8 +61,14 @@ class Trainer:
         display: Display | None = None,
         callbacks: Sequence[Callback] = (),
         group: Group | None = None,
+        started: float | None = None,
     ) -> None:
-        """`group`: the ranks of a torchrun job; rank 0 alone displays, calls the callbacks and writes the folder."""
+        """
+        Args:
+            group: the ranks of a torchrun job; rank 0 alone displays, calls the callbacks and writes the folder.
+            started: the `time.perf_counter()` at which a budget in minutes began; now where None.
+        """
+        self.started = time.perf_counter() if started is None else started
         self.task, self.config, self.folder, self.callbacks, self.group = task, config, folder, callbacks, group
         task.settings = config
         self.is_main = group is None or group.is_main
@@ -122,10 +129,13 @@ class Trainer:
         state, config, budget = self.progress, self.config, self.budget
         state.finished, state.stopped_by = False, ""
         self.clock, self.saved = time.perf_counter(), state.seconds
+        budget.before = self.clock - self.started
         batches = self._batches()
         if state.step == 0:
             self._epoch()
             self._save()  # from here on there is always something to resume from
+        if budget.is_validation_unknown(state):
+            self._foresee_validation()
         while budget.spent(state) < 1 and not self.ended:
             chosen = [next(batches) for _ in range(config.accumulate)]
             self.prefetcher.expect(self._upcoming())
@@ -135,6 +145,8 @@ class Trainer:
             self.report.show_step(budget.spent(state), self.rate)
             if state.step % config.log_every == 0:
                 self._log_training()
+            if budget.is_validation_unknown(state):
+                self._foresee_validation()
             if state.step % config.validate_every == 0 and budget.can_afford_validation(state):
                 self._validate()
                 if budget.is_patience_exhausted(state):
@@ -147,7 +159,8 @@ class Trainer:
                 raise Interrupted(self.signals.received)
         if state.step and state.step != state.validated_step:
             self._validate()
-        state.finished, state.stopped_by = True, "callback" if self.ended else budget.limit_reached(state)
+        state.stopped_by = "callback" if self.ended else budget.limit_reached(state)
+        state.finished, state.spent_minutes = True, (config.max_minutes or 0.0) * (state.stopped_by == "max_minutes")
         self._save()
         self.writer.wait()
 
@@ -192,7 +205,14 @@ class Trainer:
         self._tick()
         state.validated_step, state.validations = state.step, state.validations + 1
         state.validation_seconds += state.seconds - began
+        self.budget.expect_validation(state, state.seconds - began)
         self._end_if(self.report.record_validation(metrics, better))
+
+    def _foresee_validation(self) -> None:
+        """Measure a share of a validation, so that a budget in minutes leaves time for the last one."""
+        whole, longer = measure_validation(self.strategy) if self.group is None else (0.0, 0.0)
+        self._tick()
+        self.budget.expect_validation(self.progress, whole + longer * (not self.progress.validations))
 
     def _log_training(self) -> None:
         self.monitor.read()
@@ -211,8 +231,12 @@ class Trainer:
         """
         now = time.perf_counter()
         passed, self.clock = now - self.clock, now
-        own = [self.progress.seconds + passed if self.is_main else 0.0, float(self.signals.received or 0)]
-        self.progress.seconds, signalled = self.strategy.maximum(own)
+        own = [
+            self.progress.seconds + passed if self.is_main else 0.0,
+            float(self.signals.received or 0),
+            self.budget.expected_outside(),
+        ]
+        self.progress.seconds, signalled, self.budget.outside = self.strategy.maximum(own)
         if signalled:
             self.signals.received = int(signalled)
         return passed
@@ -242,8 +266,9 @@ class Trainer:
 
     def _save(self) -> None:
         self.monitor.read()
+        began = time.perf_counter()
         self.strategy.save(self.folder, self.progress, self._settings(), self.writer)
-        self.saved = self.progress.seconds
+        self.saved, self.budget.checkpoint = self.progress.seconds, time.perf_counter() - began
 
     def _branch(self, folder: Path) -> None:
         """Start from the checkpoint of another run; its scores are not this run's."""

@@ -1,8 +1,8 @@
 """The results of updates as they come in: losses are counted, and what goes wrong is told as an event.
 
 An update with a NaN or infinite loss or gradient was skipped by its strategy: here the layer where it began is named
-and the batch is kept, and many in a row end the run. Loss spikes, weights that no gradient reaches and batches that
-were computed in parts are told, once each.
+and the batch is kept, and many in a row end the run. Losses that jump and stay up, weights that no gradient reaches and
+batches that were computed in parts are told, once each.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from harken.training.task import Indices
 
 DIAGNOSED = 3  # NaN or infinite losses whose origin is searched in a run
 NAN_PATIENCE = 20  # updates in a row with a NaN or infinite gradient before the run is given up
-SPIKE_DEVIATIONS, SPIKE_FACTOR = 8.0, 1.5  # a spike is above the running mean by both
-SPIKE_WARM_UP = 50  # updates before which every loss may jump
+JUMP_DEVIATIONS, JUMP_FACTOR = 8.0, 1.5  # a jump is above the running mean by both
+JUMP_WARM_UP = 50  # updates before which every loss may jump
+BACK_DEVIATIONS = 4.0  # a loss that is no further above the running mean is back
+STAYS_UP = 25  # updates without such a loss after which a jump is told
 MEMORY = 0.98  # of the running mean and deviation, a step
 DEAD_CHECKS = 3  # validations in a row at which a parameter had no gradient
 
@@ -74,8 +76,8 @@ class UpdateMonitor:
                 state.window_loss += float(result.loss)
                 state.window_tokens += num_tokens
                 self.skipped = 0
-                if spike := loss_spike(state, float(result.loss) / max(num_tokens, 1)):
-                    self.event(spike)
+                if warning := loss_jump(state, float(result.loss) / max(num_tokens, 1)):
+                    self.event(warning)
                 continue
             self.skipped += 1
             if self.skipped == 1 and self.diagnosed < DIAGNOSED:
@@ -108,27 +110,42 @@ class UpdateMonitor:
         self.event(f"update {step} was skipped: {place}{where}")
 
 
-def loss_spike(state: Progress, mean: float) -> str:
-    """Add the mean loss of an update to the running statistics; what to say where it is a spike, else "".
+def loss_jump(state: Progress, loss: float) -> str:
+    """Add the mean loss of an update to the running statistics; a warning where the loss jumped and stays up, else "".
+
+    A jump lies above the running mean by many of its deviations. Most are a batch of outliers, and the next losses are
+    as before: nothing is said of them. Until it is known, the statistics stay as they were before the jump.
 
     >>> state = Progress()
-    >>> [loss_spike(state, 2.0 + 0.1 * (step % 2)) for step in range(80)][-1]
+    >>> [loss_jump(state, 2.0 + 0.1 * (step % 2)) for step in range(80)][-1]
     ''
-    >>> loss_spike(state, 9.0)
-    'the loss jumped to 9 from a running mean of 2.05: outliers in this batch, or too high a train.learning_rate'
+    >>> loss_jump(state, 9.0), loss_jump(state, 2.1), state.jump_updates
+    ('', '', 0)
+    >>> [loss_jump(state, 9.0) for update in range(STAYS_UP)][-1]
+    'the loss jumped to 9 from a running mean of 2.05 and stayed up for 25 updates; lower train.learning_rate'
     """
-    before, deviation = state.loss_mean, state.loss_deviation
+    if not math.isfinite(loss):
+        return ""
+    mean, deviation = state.loss_mean, state.loss_deviation
+    if state.jump_updates and loss > mean + BACK_DEVIATIONS * deviation:
+        state.jump_updates += 1
+        if state.jump_updates < STAYS_UP:
+            return ""
+        warning = (
+            f"the loss jumped to {state.jump_loss:.3g} from a running mean of {mean:.3g} and stayed up for {STAYS_UP} "
+            "updates; lower train.learning_rate"
+        )
+        state.jump_updates = state.loss_counted = 0  # from here on this is the usual loss
+        return warning
+    state.jump_updates = 0
+    is_known = state.loss_counted >= JUMP_WARM_UP
+    if is_known and loss > mean + JUMP_DEVIATIONS * deviation and loss > JUMP_FACTOR * mean:
+        state.jump_loss, state.jump_updates = loss, 1
+        return ""
     state.loss_counted += 1
     weight = max(1 - MEMORY, 1 / state.loss_counted)
-    state.loss_mean += weight * (mean - before)
-    state.loss_deviation += weight * (abs(mean - before) - deviation)
-    if state.loss_counted <= SPIKE_WARM_UP or not math.isfinite(mean):
-        return ""
-    if mean > before + SPIKE_DEVIATIONS * deviation and mean > SPIKE_FACTOR * before:
-        return (
-            f"the loss jumped to {mean:.3g} from a running mean of {before:.3g}: outliers in this batch, or too high a "
-            "train.learning_rate"
-        )
+    state.loss_mean += weight * (loss - mean)
+    state.loss_deviation += weight * (abs(loss - mean) - deviation)
     return ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 from collections.abc import Callable
@@ -13,11 +14,18 @@ from harken.training.checkpoints import Progress
 from harken.training.config import TrainConfig
 
 VALIDATION_SHARE = 0.2  # of the time that a run limited in minutes may spend on validation before its end
+LEAST_SHARE = 0.1  # of a budget in minutes that is trained, however long everything else takes
+MEASURING_SHARE = 0.1  # of a budget in minutes after which the time of a validation is measured again
+FINISHING_SHARE = 0.2  # of the time before the first update that writing the card and loading the model take ...
+LONGEST_FINISH = 0.03  # ... and at most this share of a budget in minutes
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Budget:
     """The limits of `[train]`.
+
+    A budget in minutes is that of the whole command: what came before the first update, and what will come after the
+    last one, is taken off the time for training. The latter is foreseen from what is measured as the run goes on.
 
     >>> budget = Budget(TrainConfig(max_steps=100, max_epochs=2), lambda: 20)
     >>> budget.spent(Progress(step=30, epoch=1, position=10)), budget.limit_reached(Progress(step=40, epoch=2))
@@ -25,10 +33,18 @@ class Budget:
 
     Args:
         num_batches: called for the number of batches of the current epoch, where it matters.
+
+    Attributes:
+        before: seconds of this process before its first update.
+        validation: seconds that the next validation is expected to take.
+        checkpoint: seconds that the last checkpoint took.
+        outside: seconds of a budget in minutes that are not for training, the same on all ranks.
     """
 
     def __init__(self, config: TrainConfig, num_batches: Callable[[], int]) -> None:
         self.config, self.num_batches = config, num_batches
+        self.before = self.validation = self.checkpoint = self.outside = 0.0
+        self.measured = -math.inf  # seconds of the run at which `validation` was measured
 
     def shares(self, state: Progress) -> dict[str, float]:
         """Which share of each limit is used up."""
@@ -38,8 +54,15 @@ class Budget:
         if config.max_epochs:
             shares["max_epochs"] = (state.epoch + state.position / self.num_batches()) / config.max_epochs
         if config.max_minutes:
-            shares["max_minutes"] = state.seconds / (60 * config.max_minutes)
+            whole = 60 * config.max_minutes
+            is_spent = state.finished and state.spent_minutes >= config.max_minutes
+            shares["max_minutes"] = 1.0 if is_spent else state.seconds / max(LEAST_SHARE * whole, whole - self.outside)
         return shares
+
+    def expected_outside(self) -> float:
+        """Seconds before the first update, of the last validation and checkpoint, and of all that follows."""
+        finish = min(FINISHING_SHARE * self.before, LONGEST_FINISH * 60 * (self.config.max_minutes or 0.0))
+        return self.before + self.validation + self.checkpoint + finish
 
     def spent(self, state: Progress) -> float:
         """The share of the budget that is used up, by whichever limit is nearest."""
@@ -59,12 +82,22 @@ class Budget:
         """Whether the run has finished and its budget was not raised since."""
         return state.finished and (self.spent(state) >= 1 or self.is_patience_exhausted(state))
 
+    def expect_validation(self, state: Progress, seconds: float) -> None:
+        """Note how long a validation takes now."""
+        self.validation, self.measured = seconds, state.seconds
+
+    def is_validation_unknown(self, state: Progress) -> bool:
+        """Whether a budget in minutes needs a new measurement: a model that learns to end its sentences is faster."""
+        if self.config.max_minutes is None:
+            return False
+        again = max(2 * self.measured, 60 * self.config.max_minutes * MEASURING_SHARE)
+        return self.measured < 0 or state.seconds >= again
+
     def can_afford_validation(self, state: Progress) -> bool:
         """With a budget in minutes, validation may take `VALIDATION_SHARE` of the time; else it is always due."""
-        if self.config.max_minutes is None or not state.validations:
+        if self.config.max_minutes is None:
             return True
-        mean = state.validation_seconds / state.validations
-        return state.validation_seconds + mean <= VALIDATION_SHARE * state.seconds
+        return state.validation_seconds + self.validation <= VALIDATION_SHARE * state.seconds
 
 
 class StopSignals:

@@ -160,6 +160,39 @@ def test_pairs_of_a_frame_a_dataset_and_records(tmp_path: Path) -> None:
     assert model.recipe.data.source == name_of(in_memory(texts)) and model.recipe.data.corpus is None
 
 
+def test_a_task_infers_its_columns_from_a_frame(tmp_path: Path, reviews: dict[str, list[Any]]) -> None:
+    pairs = load_phrasebook(1, 60, 5, 5).train
+    frame = pandas.DataFrame({"id": range(60), "en": [pair.source for pair in pairs], "fr": [p.target for p in pairs]})
+    few = [change for change in SHORT if "embedding" not in change]
+    small = [*few, "model.architecture=transformer", "model.heads=2", "model.feedforward=8", "tokenizer.kind=word"]
+    model = harken.train("translate", tmp_path / "pairs", data=frame, overrides=small, progress=False)
+    assert (model.recipe.data.source_column, model.recipe.data.target_column) == ("en", "fr")
+    assert model.recipe.data.source.startswith("a table in memory") and isinstance(model.translate("a cat").text, str)
+    model = harken.train(
+        "classify", tmp_path / "texts", data=reviews, overrides=[*few, "model.architecture=recurrent"], progress=False
+    )
+    assert (model.recipe.data.text_column, model.recipe.data.label_column) == ("review", "stars")
+    assert model.classes == ["1", "5"]
+
+
+def test_pairs_need_no_names_where_two_columns_hold_texts() -> None:
+    from harken.data.text.config import DataConfig
+    from harken.data.text.parallel import corpus_of_table
+
+    pairs = [(f"the cat {number}", f"le chat {number}") for number in range(40)]
+    sources, targets = map(list, zip(*pairs, strict=True))
+    tables: list[Any] = [
+        {"id": list(range(40)), "en": sources, "fr": targets},
+        {"target": targets, "source": sources, "note": sources},
+        {"translation": [{"en": source, "fr": target} for source, target in pairs]},
+    ]
+    for table in tables:
+        train = corpus_of_table(DataConfig(source="x"), in_memory(table)).train
+        assert {(pair.source, pair.target) for pair in train} <= set(pairs) and len(train) > 30
+    with pytest.raises(harken.UserError, match="the table has no column 'source'; it has 'a', 'b', 'c'"):
+        corpus_of_table(DataConfig(source="x"), in_memory(dict.fromkeys("abc", sources)))
+
+
 @pytest.mark.parametrize("recipe", ["phrasebook-language", "phrasebook-masked", "phrasebook-elmo", "stories-answer"])
 def test_other_jobs_read_tables_too(recipe: str) -> None:
     from harken.data.splits import digest

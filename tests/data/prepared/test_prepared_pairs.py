@@ -1,5 +1,6 @@
 """Streamed pairs equal those that are read into memory: parts, reasons, digests, tokenizers, ids and errors."""
 
+import csv
 import gzip
 import json
 import random
@@ -125,11 +126,20 @@ def test_changed_files_and_settings_have_entries_of_their_own(files: Path) -> No
     assert len(read_corpus(both(files, valid_size=9)[1]).valid) == 9
 
 
-@pytest.mark.parametrize("form", ["tsv", "jsonl", "header", "gz"])
+@pytest.mark.parametrize("form", ["tsv", "jsonl", "header", "gz", "csv", "json", "utf-16"])
 def test_other_formats(files: Path, form: str) -> None:
     pairs = [(a.strip(), b.strip()) for a, b in zip(lines(300, 1), lines(300, 2), strict=True)]
     said: dict[str, object] = {"target": None}
-    if form == "jsonl":
+    if form == "csv":
+        path = files / "all.csv"
+        with path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows(
+                [("source", "target"), *((a.replace(" ", "\n", 1), f"{b}, yes") for a, b in pairs)]
+            )
+    elif form == "json":
+        path = files / "all.json"
+        path.write_text(json.dumps([{"source": a, "target": b} for a, b in pairs]))
+    elif form == "jsonl":
         path, text = files / "all.jsonl", "\n".join(json.dumps({"source": a, "target": b}) for a, b in pairs)
         path.write_text(text)
     else:
@@ -138,7 +148,7 @@ def test_other_formats(files: Path, form: str) -> None:
         if form == "header":
             said |= {"header": True, "source_column": "en", "target_column": "de"}
             text = "de\ten\n" + text
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-16" if form == "utf-16" else "utf-8")
     if form == "gz":
         path = files / "all.tsv.gz"
         path.write_bytes(gzip.compress(text.encode()))
@@ -184,7 +194,7 @@ def test_errors_are_those_of_the_reader_in_memory(files: Path, wrong: str) -> No
         said = {"source": str(files / "a.tsv.gz"), "target": None}
     inside, streamed = both(files, **said)
     assert message(streamed) == message(inside)
-    assert not [path for path in (files / "prepared").iterdir() if path.is_dir()]
+    assert not [path for path in files.glob("prepared/*") if path.is_dir()]
 
 
 @pytest.mark.parametrize("seed", range(6))

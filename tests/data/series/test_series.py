@@ -1,15 +1,17 @@
 """Series out of tables: columns, groups, dates, gaps, and a user's mistakes."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.data.series.dates import calendar_features, carry_on, read_dates
-from harken.data.series.series import Layout, fill_forward, read_series
+from harken.data.series.dates import calendar_features
+from harken.data.series.grid import fill_gaps
+from harken.data.series.series import Layout, Repairs, describe, read_series
 from harken.data.synthetic.seasons import make_seasons
 from harken.errors import UserError
 
@@ -40,43 +42,108 @@ def test_groups_targets_and_covariates(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "wanted"),
-    [("forward", [1.0, 1.0, 1.0, 4.0]), ("linear", [1.0, 1.0, 1.0, 4.0]), ("zero", [1.0, 0.0, 0.0, 4.0])],
+    ("fill", "expected"),
+    [
+        ("linear", [1.0, 2.0, 3.0, 4.0]),
+        ("previous", [1.0, 1.0, 1.0, 4.0]),
+        ("seasonal", [1.0, 1.0, 1.0, 4.0]),
+        ("zero", [1.0, 0.0, 0.0, 4.0]),
+    ],
 )
-def test_gaps_are_filled_as_asked(tmp_path: Path, missing: str, wanted: list[float]) -> None:
-    path = write(tmp_path, "y\n1\nNA\n?\n4\n")
-    assert read_series(path, Layout(missing=missing))[0].target.tolist() == wanted
+def test_gaps_are_filled_as_asked(tmp_path: Path, fill: str, expected: list[float]) -> None:
+    [series] = read_series(write(tmp_path, "y\n1\nNA\n?\n4\n"), Layout(fill=fill))
+    assert series.target.tolist() == expected and series.repairs.missing_values == 2
+    assert series.measured.tolist() == ([True] * 4 if fill == "zero" else [True, False, False, True])
 
 
-gapped = st.lists(st.one_of(st.none(), st.floats(-9, 9)), min_size=1, max_size=30)
+@given(
+    st.lists(st.one_of(st.none(), st.floats(-9, 9)), min_size=1, max_size=30),
+    st.sampled_from(["linear", "previous", "seasonal"]),
+    st.integers(1, 5),
+)
+def test_filling_changes_nothing_that_was_measured(past: list[float | None], fill: str, season: int) -> None:
+    values = np.array([1.0, *past, 2.0], dtype=float)
+    whole = fill_gaps(values, fill, season)
+    assert np.isfinite(whole).all() and np.array_equal(whole[~np.isnan(values)], values[~np.isnan(values)])
 
 
-@given(st.floats(-9, 9), gapped, gapped, st.booleans())
-def test_a_filled_gap_depends_on_earlier_rows_alone(
-    first: float, past: list[float | None], later: list[float | None], linear: bool
-) -> None:
-    values = np.array([first, *past, *later], dtype=float)
-    whole, alone = fill_forward(values, linear=linear), fill_forward(values[: 1 + len(past)], linear=linear)
-    assert np.array_equal(whole[: len(alone)], alone)
-    assert np.array_equal(whole[~np.isnan(values)], values[~np.isnan(values)]) and np.isfinite(whole).all()
+DAYS = [datetime(2023, 1, 1) + timedelta(days=day) for day in range(400)]
 
 
-def test_a_line_goes_on_within_the_range_of_the_numbers_before() -> None:
-    gap = np.nan
-    assert fill_forward(np.array([9.0, 1.0, 3.0, gap, gap, gap, gap, gap]), linear=True).tolist() == [
-        9.0, 1.0, 3.0, 5.0, 7.0, 9.0, 9.0, 9.0
-    ]  # fmt: skip
+def days_without(missing: set[int], repeated: tuple[int, ...] = ()) -> dict[str, list[Any]]:
+    """A year of days, newest first, without some and with others twice."""
+    numbers = sorted([*(set(range(400)) - missing), *repeated], reverse=True)
+    return {"day": [DAYS[number].date().isoformat() for number in numbers], "y": [float(number) for number in numbers]}
+
+
+def test_89_missing_dates_are_found_filled_and_counted() -> None:
+    missing = set(range(100, 150)) | set(range(300, 339))
+    [series] = read_series(days_without(missing, (7, 7)), Layout())
+    assert len(series) == 400 and series.dates == DAYS
+    assert np.allclose(series.target, np.arange(400.0))
+    assert set(np.flatnonzero(series.filled).tolist()) == missing
+    assert series.repairs == Repairs(missing_dates=89, missing_values=0, duplicates=2)
+    assert describe([series], "linear") == (
+        "daily from 2023-01-01 to 2024-02-04; 89 missing dates filled (linear), 2 rows averaged with others of the "
+        "same date"
+    )
+
+
+def test_rows_of_one_date_are_averaged() -> None:
+    [series] = read_series(
+        {"day": ["2023-01-11", "2023-01-10", "2023-01-11", *map(str, DAYS[:9])], "y": range(12)}, Layout()
+    )
+    assert series.target[-2:].tolist() == [1.0, 1.0] and series.repairs.duplicates == 1
+
+
+def test_several_rows_a_date_are_several_series() -> None:
+    table = {
+        "day": [day for day in map(str, DAYS[:20]) for _ in "ab"],
+        "note": ["x"] * 40,
+        "shop": ["a", "b"] * 20,
+        "y": range(40),
+    }
+    with pytest.raises(UserError, match=r"20 of 40 rows have the date of another row; .* --set data\.group=shop"):
+        read_series(table, Layout())
+    assert [series.name for series in read_series(table, Layout(group="shop"))] == ["a", "b"]
+    assert len(read_series({**table, "city": ["c", "d"] * 20}, Layout(["y"], "day", group=["city", "shop"]))) == 2
+
+
+def test_series_of_different_lengths_and_starts() -> None:
+    wide = {"day": list(map(str, DAYS[:6])), "a": [None, None, 1, 2, None, 4], "b": [5, 6, 7, None, None, None]}
+    a, b = read_series(wide, Layout(["a", "b"]))
+    assert a.target.tolist() == [1, 2, 3, 4] and a.dates == DAYS[2:6] and a.repairs.missing_values == 1
+    assert b.target.tolist() == [5, 6, 7] and b.dates == DAYS[:3] and b.repairs.missing_values == 0
+    long = {"shop": ["x", "x", "y", "x"], "day": [str(DAYS[day]) for day in (0, 1, 5, 3)], "y": [1, 2, 9, 4]}
+    x, y = read_series(long, Layout(["y"], "day", group="shop"))
+    assert x.target.tolist() == [1, 2, 3, 4] and y.target.tolist() == [9]
+
+
+def test_dates_without_a_step_are_refused() -> None:
+    random = np.random.default_rng(3)
+    days = np.cumsum(random.uniform(0.1, 3, 50))
+    table = {"when": [str(DAYS[0] + timedelta(days=float(day))) for day in days], "y": range(50)}
+    with pytest.raises(UserError, match=r"not evenly spaced .* --set data\.date_column=none"):
+        read_series(table, Layout())
+    sparse = {"day": [str(DAYS[day]) for day in (0, 1, 2, 50, 51, 100, 101)], "y": range(7)}
+    with pytest.raises(UserError, match=r"most are daily, but 95 of 102 steps have no row"):
+        read_series(sparse, Layout())
+    assert len(read_series(sparse, Layout(["y"], "none"))[0]) == 7
 
 
 @pytest.mark.parametrize(
     ("text", "layout", "sentence"),
     [
-        ("y\n1\n\n?\n", Layout(), r"series.csv, row 2: y is missing; fix it, or set data.missing"),
-        ("y\n1\nten\n", Layout(), "row 2: y 'ten' is no number"),
-        ("y\nNA\nNA\n", Layout(missing="zero"), "the column y has no number at all"),
-        ("y\nNA\n2\n", Layout(missing="forward"), "row 1: y is missing and no number comes before it"),
+        ("y\n1\n\n?\n", Layout(fill="refuse"), r"row 2: y is missing; fix it, or fill it with --set data.fill=linear"),
+        ("y\n1\nten\n", Layout(fill="refuse"), "row 2: y 'ten' is no number"),
+        (
+            "day,y\n2024-01-02,1\n2024-01-03,1\n2024-01-05,2\n",
+            Layout(fill="refuse"),
+            "1 date is missing, the first 2024-01-04; add the rows, or fill them with --set data.fill=linear",
+        ),
+        ("y\nNA\nNA\n", Layout(fill="zero"), "the column y has no number at all"),
+        ("heat,y\nNA,1\n1,2\n", Layout(past_covariates=["heat"]), "heat is missing and no number comes before it"),
         ("y\n", Layout(), "has no rows below its header"),
-        ("day,y\n2024-01-02,1\n2024-01-01,2\n", Layout(), "row 2: '2024-01-01' does not come after the row before"),
         ("day,y\n2024-01-02,1\nsoon,2\n", Layout(), "row 2: 'soon' is no date"),
         ("x,y\n1,2\n", Layout(calendar=["month"], date="none"), "has no dates, but data.calendar is"),
         ("day,temperature\n2024-01-02,1\n", Layout(["temprature"]), "did you mean 'temperature'"),
@@ -93,20 +160,11 @@ def test_rows_without_a_target_are_steps_ahead(tmp_path: Path) -> None:
     [series] = read_series(path, Layout(covariates=["sale"]), ahead=True)
     assert np.isnan(series.target).tolist() == [False, False, True, True]
     assert series.known[:, 0].tolist() == [0.0, 1.0, 1.0, 0.0]
-    with pytest.raises(UserError, match="row 3: y is missing"):
-        read_series(path, Layout(covariates=["sale"]))
-
-
-def test_dates_go_on() -> None:
-    hours = read_dates(["2016-07-01 22:00:00", "2016-07-01 23:00:00"], "x")
-    assert carry_on(hours, 2) == [datetime(2016, 7, 2, 0), datetime(2016, 7, 2, 1)]
-    quarters = read_dates(["2015-07", "2015-10", "2016-01"], "x")
-    assert carry_on(quarters, 1) == [datetime(2016, 4, 1)]
-    assert carry_on(quarters[:1], 3) == []
+    assert read_series(path, Layout(covariates=["sale"]))[0].target.tolist() == [1, 2]
 
 
 def test_calendar_features_come_round() -> None:
-    days = read_dates(["2024-01-01", "2024-07-01", "2024-12-01", "2025-01-01"], "x")
+    days = [datetime(2024, 1, 1), datetime(2024, 7, 1), datetime(2024, 12, 1), datetime(2025, 1, 1)]
     month = calendar_features(days, ["month"])
     assert month[0].tolist() == month[3].tolist() == [0.0, 1.0]
     assert month[1].tolist() == pytest.approx([0.0, -1.0], abs=1e-9)

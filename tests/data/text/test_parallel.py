@@ -77,8 +77,10 @@ def test_tsv_with_header_and_several_files(tmp_path: Path) -> None:
     assert everything(corpus) == sorted(PAIRS)
     message = refused(source=paths, header=True, source_column="de", target_column="fr")
     assert message == f'{paths[0]}, line 1 has no column "de": set data.source_column to one of id, en, fr.'
-    message = refused(source=paths, source_column="en")
-    assert message.endswith("has no header: set data.header = true.")
+    named = read_corpus(DataConfig(source=paths, source_column="en", target_column="fr"))  # the header is recognised
+    assert everything(named) == sorted(PAIRS)
+    message = refused(source=paths, header=False, source_column="en")
+    assert "does not have it: give a number from 0" in message
 
 
 def test_txt_without_target_is_tsv(tmp_path: Path) -> None:
@@ -197,9 +199,7 @@ def test_invalid_utf8_in_the_target(tmp_path: Path) -> None:
 
 def test_bad_tsv_and_jsonl_lines(tmp_path: Path) -> None:
     tsv = write(tmp_path / "a.tsv", "a\tb\nonly one\n")
-    assert refused(source=tsv).startswith(
-        f"{tsv}, line 2 has 1 tab-separated column, but column 1 (counted from 0) is wanted: fix the line"
-    )
+    assert refused(source=tsv).startswith(f"{tsv}, line 2 has 1 cell, but the first line has 2; fix the line")
     jsonl = tmp_path / "a.jsonl"
     good = '{"source": "a", "target": "b"}\n'
     cases = {

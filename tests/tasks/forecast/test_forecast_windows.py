@@ -1,5 +1,6 @@
 """Cutting by time and windows: nothing of a later part is seen or counted."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ def test_parts_lie_one_after_the_other() -> None:
 def test_windows_hold_the_past_and_count_their_part_alone() -> None:
     made = [series(np.arange(10)), series(np.arange(100, 108), "z")]
     cuts = [Cut(6, 8, 10), Cut(4, 6, 8)]
-    windows = Windows(made, Transform(log=False), origins_of(cuts, "train", 2), window=3, horizon=3)
+    windows = Windows(made, Transform(log=False), origins_of(made, cuts, "train", 2, 3), window=3, horizon=3)
     assert windows.origin.tolist() == [2, 3, 4, 5, 2, 3]
     batch = windows.batch(np.array([0, 3, 5]))
     assert batch.lengths.tolist() == [2, 3, 3]
@@ -60,10 +61,20 @@ def test_the_future_of_a_part_changes_no_gradient(tmp_path: Path) -> None:
     assert all(torch.equal(first, second) for first, second in zip(*gradients, strict=True))
 
 
-@pytest.mark.parametrize("missing", ["forward", "linear"])
-def test_a_marker_after_a_gap_at_the_end_of_training_reaches_nothing_that_is_learnt(
-    tmp_path: Path, missing: str
-) -> None:
+def test_filled_values_are_read_but_count_nothing_and_no_origin_follows_one() -> None:
+    filled = np.isin(np.arange(10), [3, 4, 7])
+    gapped = replace(series(np.arange(10)), filled=filled)
+    origins = origins_of([gapped], [Cut(10, 10, 10)], "train", 2, 2)
+    assert [origin for _, origin, _ in origins] == [2, 6, 7, 9]  # at 3 there is nothing to forecast
+    windows = Windows([gapped], Transform(log=False), origins, window=3, horizon=3)
+    batch = windows.batch(np.arange(len(windows)))
+    assert batch.counted[0].tolist() == [1, 0, 0] and batch.counted[1].tolist() == [1, 0, 1]
+    assert windows.steps.tolist() == batch.counted.sum(1).tolist()
+    assert batch.past[1, :, 0].tolist() == [3, 4, 5]
+
+
+@pytest.mark.parametrize("fill", ["previous", "linear", "seasonal"])
+def test_a_marker_after_a_gap_at_the_end_of_training_reaches_nothing_that_is_learnt(tmp_path: Path, fill: str) -> None:
     recipe = ForecastRecipe.model_validate(
         {
             "data": {"corpus": "seasons", "window": 8, "horizon": 3, "season": 4, "valid_size": 8, "test_size": 8},
@@ -77,12 +88,17 @@ def test_a_marker_after_a_gap_at_the_end_of_training_reaches_nothing_that_is_lea
     for number, marker in enumerate((6.0, 1e6)):
         table = {"y": [*values[:25], marker, *values[26:]]}
         torch.manual_seed(0)
-        [one] = read_series(table, Layout(missing=missing))
-        task = prepare_series(recipe, [one], tmp_path / str(number)).task
-        learnt.append((task.transform.log, task.scales, task.steps, task.model.state_dict(), one.target[:24]))
+        [gapped] = read_series(table, Layout(fill=fill, season=4))
+        task = prepare_series(recipe, [gapped], tmp_path / str(number)).task
+        start = {name: value.clone() for name, value in task.model.state_dict().items()}
+        for examples in task.epoch(0):
+            batch_loss(task, examples).backward()
+        gradients = [value.grad for value in task.model.parameters() if value.requires_grad]
+        learnt.append((task.transform.log, task.scales, task.steps, start, gradients))
     (first, second) = learnt
-    assert first[0] == second[0] and all(np.array_equal(first[at], second[at]) for at in (1, 2, 4))
+    assert first[0] == second[0] and all(np.array_equal(first[at], second[at]) for at in (1, 2))
     assert all(torch.equal(first[3][name], second[3][name]) for name in first[3])
+    assert all(torch.equal(one, other) for one, other in zip(first[4], second[4], strict=True))
 
 
 def test_the_training_part_alone_chooses_the_transform(tmp_path: Path) -> None:

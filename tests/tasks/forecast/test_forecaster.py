@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def test_a_run_that_was_stopped_ends_as_one_that_was_not(home: Path, ends_the_sa
 
 
 def test_the_season_is_learnt(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harken.tasks.forecast.job.REFITTED", 0)  # to fit at every origin takes its time
+    monkeypatch.setattr("harken.tasks.forecast.scoring.REFITTED", 0)  # to fit at every origin takes its time
     model = harken.load(home / "sales")
     scores = JOB.evaluate(model, "test", [], lambda done: None)
     assert scores["MASE exponential smoothing"] < 1
@@ -68,6 +69,39 @@ def test_the_season_is_learnt(home: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert scores.count == 12 and scores.unit == "origins"
     assert scores.metrics[0].low <= scores["MASE"] <= scores.metrics[0].high
     assert "<svg" in scores.pictures["forecast"].to_svg()
+
+
+def test_gaps_are_shown_filled_and_not_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    days = [datetime(2023, 1, 1) + timedelta(days=day) for day in range(200) if day not in (*range(50, 60), 190, 191)]
+    rows = [
+        f"{shop},{day:%d/%m/%Y},{'' if (number, shop) == (7, 'b') else 10 + number % 7}\n"
+        for shop in "ab"
+        for number, day in enumerate(days if shop == "a" else days[40:])
+    ]
+    (tmp_path / "shops.csv").write_text("shop,day,sold\n" + "".join(rows))
+    words = [f"data.train={tmp_path}/shops.csv", "data.group=shop", "data.date_column=day", "data.season=7"]
+    words += ["data.window=21", "data.horizon=7", *SMALL[8:]]
+    model = harken.train("series-forecast", tmp_path / "run", overrides=words)
+    line = (
+        "daily from 2023-01-01 to 2023-07-19 (dates read as day first); 24 missing dates filled (linear), 1 missing "
+        "value filled (linear)"
+    )
+    assert line in capsys.readouterr().out
+    card = (tmp_path / "run" / "card.md").read_text()
+    assert f"| steps | {line} |" in card and "| other simple forecasts | naive " in card
+    scores = JOB.evaluate(model, "test", [], lambda done: None)
+    assert scores.notes[0] == "4 values of the test part were missing and filled (linear); they are not scored"
+    by_series = scores.details["by_series"]
+    assert set(by_series) == {"a", "b"} and by_series["a"]["MASE seasonal naive"] > 0
+    assert {"MASE naive", "MASE drift", "MASE mean"} <= {metric.name for metric in scores.metrics}
+    low, high = sorted(row["MASE"] for row in by_series.values())
+    assert low <= scores["MASE"] <= high
+
+
+def test_the_rule_for_gaps_has_an_older_name() -> None:
+    with pytest.warns(FutureWarning, match=r"data\.missing is now called data\.fill"):
+        data = load_recipe("series-forecast", ["data.train=x.csv", "data.missing=forward"]).data
+    assert data.fill == "previous" and data.layout.fill == "previous"
 
 
 def test_forecasts_of_numbers_of_files_and_of_its_own_series(home: Path) -> None:
@@ -123,7 +157,7 @@ def test_inspection_works(home: Path) -> None:
 
 
 def test_the_verb(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harken.tasks.forecast.job.is_available", lambda: False)
+    monkeypatch.setattr("harken.tasks.forecast.scoring.is_available", lambda: False)
     run = CliRunner()
     plain = run.invoke(app, ["forecast", str(home / "sales"), "--steps", "2", "--out", str(home / "fan.svg")])
     assert plain.exit_code == 0, plain.output

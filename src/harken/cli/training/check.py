@@ -14,7 +14,7 @@ import typer
 
 from harken.cli.common import AsJson, Overrides, examples, format_bytes, format_seconds, print_table
 from harken.cli.messages import logger
-from harken.cli.training.new import RecipeOrData, TargetColumn, Task, TextColumn, recipe_of
+from harken.cli.training.new import Pair, RecipeOrData, TargetColumn, Task, TextColumn, recipe_of
 
 
 @examples(
@@ -30,6 +30,7 @@ def check(
     task: Task = None,
     text_column: TextColumn = None,
     target_column: TargetColumn = None,
+    pair: Pair = None,
     as_json: AsJson = False,
 ) -> None:
     """Read a recipe's data, build its model and measure a few updates: counts, size, memory and time, no training."""
@@ -38,9 +39,10 @@ def check(
 
     with TemporaryDirectory(prefix="harken-") as folder:
         path = Path(folder) / "recipe.toml"
-        chosen = recipe_of(recipe, path, overrides, task=task, text=text_column, target=target_column)
+        options = {"task": task, "text": text_column, "target": target_column, "pair": pair}
+        chosen, others = recipe_of(recipe, path, overrides or [], options, (["harken", "check", recipe], []))
         with steps() as progress:
-            report = run(chosen, overrides or [], measure=measure, progress=progress)
+            report = run(chosen, others, measure=measure, progress=progress)
     if as_json:
         print(json.dumps(report.to_dict(), ensure_ascii=False))
         return

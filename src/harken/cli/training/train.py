@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
+from harken.cli import STARTED
 from harken.cli.common import Overrides, examples, output_folder, use_of
 from harken.cli.messages import logger
-from harken.cli.training.new import RecipeOrData, TargetColumn, Task, TextColumn, recipe_of
+from harken.cli.training.new import Pair, RecipeOrData, TargetColumn, Task, TextColumn, recipe_of
 from harken.errors import Interrupted
 from harken.training.folder import is_follower, launcher, request
 
@@ -42,22 +43,22 @@ def train(
     task: Task = None,
     text_column: TextColumn = None,
     target_column: TargetColumn = None,
+    pair: Pair = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Train a model as a recipe says. Ctrl-C saves a checkpoint and stops; --resume continues from there.
 
     In place of a recipe, give a file or folder of data: the job is inferred, and the recipe saved beside the run.
     """
-    overrides = overrides or []
+    settings = [part for override in overrides or [] for part in ("--set", override)]
     asked = request(out, resume, restart, accept_changed_data)
     quiet = quiet or is_follower()  # rank 0 of torchrun reads the recipe and says what is said
-    recipe = recipe_of(
+    recipe, others = recipe_of(
         recipe,
         out.parent / f"{out.name}.toml",
-        overrides,
-        task=task,
-        text=text_column,
-        target=target_column,
+        overrides or [],
+        {"task": task, "text": text_column, "target": target_column, "pair": pair},
+        (["harken", "train", recipe], ["--out", str(out), *settings]),
         keep=asked.resume,
         replace=asked.restart,
         is_follower=is_follower(),
@@ -68,15 +69,15 @@ def train(
         model = run(
             recipe,
             out,
-            overrides=overrides,
+            overrides=others,
             resume=resume,
             restart=restart,
             accept_changed_data=accept_changed_data,
             progress=not quiet,
+            started=STARTED,
         )
     except KeyboardInterrupt as stop:
-        command = [*(launcher() or ["harken"]), "train", recipe, "--out", str(out)]
-        command += [part for override in overrides for part in ("--set", override)]
+        command = [*(launcher() or ["harken"]), "train", recipe, "--out", str(out), *settings]
         number = getattr(stop, "number", signal.SIGINT)
         advice = f"continue with\n  {shlex.join([*command, '--resume'])}"
         raise Interrupted(number, "" if is_follower() else advice) from None

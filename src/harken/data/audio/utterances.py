@@ -101,7 +101,7 @@ def read_recordings(table: str | Path, audio: str, text: str, rate: int, speaker
         UserError: the table or a recording cannot be read; the row is named.
     """
     table = Path(table)
-    columns = read_table(table, [audio, text, *([speaker] if speaker else [])])
+    columns = read_table(table, [audio, text, *([speaker] if speaker else [])], header=None)
     if not columns[audio]:
         raise UserError(f"{table} has no rows; give at least one recording")
     if None in columns[text]:  # an empty text is silence, but null in JSON is a text that is missing

@@ -16,7 +16,8 @@ from typing import Any
 from harken.data.images.captioned import CaptionCorpus, Captioned
 from harken.data.images.files import ENDINGS, read_image, to_square
 from harken.data.images.flickr8k import load_flickr8k
-from harken.data.io.table import is_jsonl, read_table
+from harken.data.io.records import is_json
+from harken.data.io.table import read_table
 from harken.data.parts import divide
 from harken.data.prepared.scan import RowKind
 from harken.data.splits import Size, content_key, held_out_sizes
@@ -38,12 +39,12 @@ def read_captions(
         UserError: a picture that is not there or is none, with the line that names it; a table without rows.
     """
     table = expand_user(table)
-    columns = read_table(table, [image_column, caption_column])
+    columns = read_table(table, [image_column, caption_column], header=None)
     root = pictures_of(table, folder)
     captions: dict[str, list[str]] = {}
     first: dict[str, int] = {}
     for row, (name, caption) in enumerate(zip(columns[image_column], columns[caption_column], strict=True)):
-        line = row + (1 if is_jsonl(table) else 2)  # a header comes first
+        line = row + (1 if is_json(table) else 2)  # a header comes first
         for cell, column in ((name, image_column), (caption, caption_column)):
             if cell is None or not str(cell).strip():
                 raise UserError(f"{table}, line {line} has an empty {column}; fill it in, or drop the row")

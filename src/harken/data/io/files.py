@@ -2,7 +2,8 @@ r"""Lines of text files, plain or compressed, read strictly.
 
 A line ends at a line feed and nowhere else, so the Unicode separators that `str.splitlines` would cut at stay inside
 their line and two aligned files stay aligned. A carriage return before the line feed and a byte-order mark at the
-start of the file are dropped. What cannot be read is refused with the file, the line and what to do.
+start of the file are dropped. UTF-16 and lines that end in carriage returns alone are recognised
+(`harken.data.io.encodings`). What cannot be read is refused with the file, the line and what to do.
 
 >>> import io
 >>> list(decode_lines(io.BytesIO(b"\xef\xbb\xbfone\r\ntwo\n"), "example.txt"))
@@ -11,6 +12,7 @@ start of the file are dropped. What cannot be read is refused with the file, the
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import difflib
 import gzip
@@ -23,55 +25,116 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from harken.errors import UserError
+from harken.data.io.encodings import as_utf8
+from harken.errors import UserError, missing_extra
 from harken.files import expand_user, refuse_kernel_file
 from harken.paths import IN_MEMORY
 
-COMPRESSIONS = (".gz", ".xz")
+COMPRESSIONS = (".gz", ".xz", ".bz2", ".zst", ".zip")
 DAMAGED = (lzma.LZMAError, zlib.error, zipfile.BadZipFile)  # what unpacking raises
 MAX_LINE_BYTES = 1_000_000  # a longer line is nearly always a file that is not text
 
 
 def ending(path: str | Path) -> str:
-    """The ending of a name in small letters, without .gz or .xz.
+    """The ending of a name in small letters, without that of a compression; of a .zip file that of its one member.
 
     >>> ending("train.TSV.gz"), ending("train.en")
     ('.tsv', '.en')
     """
     path = Path(path)
-    return (Path(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix).lower()
+    if path.suffix not in COMPRESSIONS:
+        return path.suffix.lower()
+    inner = Path(path.stem).suffix.lower()
+    if inner or path.suffix != ".zip":
+        return inner
+    try:
+        with zipfile.ZipFile(expand_user(path)) as archive:
+            [member] = _members(archive)
+            return Path(member).suffix.lower()
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return ""
 
 
 def open_bytes(path: str | Path) -> BinaryIO:
-    """Open a file for reading; `.gz` and `.xz` are unpacked on the way.
+    """Open a file for reading; compressed files are unpacked on the way.
 
     Raises:
-        UserError: the path is missing, is a folder or may not be read.
+        UserError: the path is missing, is a folder or may not be read, or an archive has several files.
     """
     path = require_file(path)
     try:
-        if path.suffix == ".gz":
-            return cast(BinaryIO, gzip.open(path, "rb"))
-        if path.suffix == ".xz":
-            return cast(BinaryIO, lzma.open(path, "rb"))
-        return path.open("rb")
+        return cast(BinaryIO, OPENERS.get(path.suffix, open)(path, "rb"))
+    except zipfile.BadZipFile as error:
+        raise UserError(f"{path} is no valid .zip file ({error}): copy or download the file again.") from None
     except OSError as error:
         raise UserError(f"{path} cannot be opened ({error.strerror or error}): check its permissions.") from error
 
 
+def _open_zip(path: Path, mode: str) -> BinaryIO:
+    archive = zipfile.ZipFile(path)
+    members = _members(archive)
+    if len(members) != 1:
+        archive.close()
+        names = ", ".join(members[:5]) or "nothing"
+        raise UserError(f"{path} holds {len(members)} files ({names}): unpack it and name one of them.")
+    try:
+        return cast(BinaryIO, archive.open(members[0]))
+    except (RuntimeError, NotImplementedError) as error:  # a password, an unknown method
+        raise UserError(f"{path} cannot be unpacked ({error}): unpack it and name the file inside.") from None
+
+
+def _members(archive: zipfile.ZipFile) -> list[str]:
+    """The files of an archive, without the folders and the metadata of macOS."""
+    return [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
+
+
+def _open_zst(path: Path, mode: str) -> BinaryIO:
+    try:
+        from compression import zstd  # Python 3.14
+    except ImportError:
+        try:
+            import zstandard as zstd
+        except ImportError:
+            raise missing_extra("zstandard", "tables", "a .zst file") from None
+    return cast(BinaryIO, zstd.open(path, mode))
+
+
+OPENERS: dict[str, Callable[..., Any]] = {
+    ".gz": gzip.open,
+    ".xz": lzma.open,
+    ".bz2": bz2.open,
+    ".zst": _open_zst,
+    ".zip": _open_zip,
+}
+
+
+def open_text(path: str | Path, encoding: str = "utf-8") -> BinaryIO:
+    """Open a file of text as UTF-8 with line feeds (`harken.data.io.encodings.as_utf8`).
+
+    Raises:
+        UserError: as `open_bytes`, or the compressed data is damaged.
+    """
+    stream = open_bytes(path)
+    with readable(str(path), 0):
+        return as_utf8(stream, str(path), encoding)
+
+
 def read_lines(
-    path: str | Path, max_line_bytes: int = MAX_LINE_BYTES, report: Callable[[str], None] | None = None
+    path: str | Path,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    report: Callable[[str], None] | None = None,
+    encoding: str = "utf-8",
 ) -> Iterator[str]:
     """Yield the lines of a file without their ends.
 
     Raises:
-        UserError: as `open_bytes` and `decode_lines`, or the compressed data is damaged.
+        UserError: as `open_text` and `decode_lines`.
     """
-    with open_bytes(path) as stream:
+    with open_text(path, encoding) as stream:
         yield from decode_lines(stream, str(path), max_line_bytes, report)
 
 
@@ -140,7 +203,7 @@ def readable(name: str, lines: int) -> Iterator[None]:
     """
     try:
         yield
-    except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+    except (EOFError, OSError, *DAMAGED) as error:
         if isinstance(error, EOFError):
             problem = "ends in the middle of its compressed data"
         elif isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):

@@ -1,8 +1,9 @@
-"""Sentence pairs out of aligned text files, TSV and JSONL.
+"""Sentence pairs out of aligned text files and tables.
 
     text    line i of the source file translates to line i of the target file
-    tsv     one pair a line, columns separated by tabs, no quoting
-    jsonl   one JSON object a line; a dotted key reads nested objects: "translation.en"
+    table   two columns of a table (`harken.data.io.table`); a dotted name reads nested objects: "translation.en"
+    tsv     a table that a delimiter separates, whatever the name of the file says
+    jsonl   a table of JSON objects, likewise
 
 A pair is given as it stands in the file; what to skip is for `harken.data.text.parallel` to decide.
 """
@@ -10,38 +11,46 @@ A pair is given as it stands in the file; what to skip is for `harken.data.text.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harken.data.io.files import MAX_LINE_BYTES, ending, read_lines
-from harken.data.io.table import as_object, is_jsonl
+from harken.data.io.records import Record, as_object, is_json, numbered_records
+from harken.data.io.separated import plain_rows
+from harken.data.io.table import GUESSED, OpenTable, Reading, is_table, open_table
 from harken.errors import UserError
+
+Column = int | str | None
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How to read the files of a corpus."""
+    """How to read the files of a corpus; what is None is decided from their content."""
 
     format: str = "auto"
-    source_column: int | str | None = None
-    target_column: int | str | None = None
-    header: bool = False
+    source_column: Column = None
+    target_column: Column = None
+    header: bool | None = None
     max_line_bytes: int = MAX_LINE_BYTES
+    quotes: bool | None = None
+    encoding: str = "utf-8"
 
 
 def format_of(path: str | Path, target: str | Path | None, chosen: str = "auto") -> str:
-    """`text`, `tsv` or `jsonl`: what was chosen, else what the name says; without a target, other names mean TSV.
+    """`text`, `tsv`, `jsonl` or `table`: what was chosen, else what the name says; without a target, others mean TSV.
 
     >>> format_of("train.jsonl.gz", None), format_of("pairs.txt.xz", None), format_of("train.en.gz", "train.fr.gz")
     ('jsonl', 'tsv', 'text')
     """
-    if chosen != "auto":
+    if chosen not in ("auto", "table"):
         return chosen
-    if is_jsonl(Path(path)):
+    if is_json(path):
         return "jsonl"
-    return "tsv" if ending(path) in (".tsv", ".tab") or target is None else "text"
+    if is_table(path):
+        return "tsv" if ending(path) in (".tsv", ".tab") else "table"
+    return "tsv" if target is None or chosen == "table" else "text"
 
 
 def read_pairs(source: str | Path, target: str | Path | None, layout: Layout) -> Iterator[tuple[str, str]]:
@@ -53,16 +62,20 @@ def read_pairs(source: str | Path, target: str | Path | None, layout: Layout) ->
     form = format_of(source, target, layout.format)
     if form == "text":
         if target is None:
-            raise UserError(f"{source} has no target file beside it: set data.target, or data.format to tsv or jsonl.")
-        return read_aligned(source, target, layout.max_line_bytes)
+            raise UserError(f"{source} has no target file beside it: set data.target, or data.format to table.")
+        return read_aligned(source, target, layout.max_line_bytes, layout.encoding)
     if target is not None and str(target) != str(source):
         raise UserError(f"{target} is given as target, but {form} has both sides in {source}: leave data.target out.")
-    return read_tsv(source, layout) if form == "tsv" else read_jsonl(source, layout)
+    if form == "jsonl":
+        return record_pairs(numbered_records(source, layout.max_line_bytes, layout.encoding), str(source), layout)
+    return PairTable(source, layout).pairs()
 
 
-def read_aligned(source: str | Path, target: str | Path, max_line_bytes: int) -> Iterator[tuple[str, str]]:
+def read_aligned(
+    source: str | Path, target: str | Path, max_line_bytes: int, encoding: str = "utf-8"
+) -> Iterator[tuple[str, str]]:
     """Line i of one file with line i of the other; unequal line counts are refused at the end."""
-    sources, targets = read_lines(source, max_line_bytes), read_lines(target, max_line_bytes)
+    sources, targets = (read_lines(path, max_line_bytes, encoding=encoding) for path in (source, target))
     count = 0
     while True:
         left, right = next(sources, None), next(targets, None)
@@ -86,77 +99,104 @@ def unequal_lines(source: str | Path, source_count: int, target: str | Path, tar
 
 
 def read_column(path: str | Path, layout: Layout) -> Iterator[str]:
-    """The source side alone of a TSV or JSONL file, which may lack the target.
+    """The source side alone of a table, which may lack the target.
 
     Raises:
         UserError: the file cannot be read, or a line has no such column.
     """
-    read, default = (read_jsonl, "source") if layout.format == "jsonl" else (read_tsv, 0)
+    default = "source" if format_of(path, None, layout.format) == "jsonl" else 0
     key = default if layout.source_column is None else layout.source_column
-    for source, _ in read(path, replace(layout, source_column=key, target_column=key)):
+    for source, _ in read_pairs(path, None, replace(layout, source_column=key, target_column=key)):
         yield source
 
 
-NumberedLines = Iterator[tuple[int, str]]
+class PairTable:
+    """The two columns of a table that hold the pairs, found once for all of its rows."""
+
+    def __init__(self, path: str | Path, layout: Layout) -> None:
+        columns = layout.source_column, layout.target_column
+        names = [column for column in columns if isinstance(column, str)]
+        reading = Reading(layout.header, layout.quotes, layout.format == "tsv", layout.encoding, layout.max_line_bytes)
+        self.table = open_table(path, names, reading)
+        keys = ("source_column", "target_column")
+        try:
+            self.columns = [_name(self.table, *item) for item in zip(columns, (0, 1), keys, strict=True)]
+        except UserError:
+            self.table.close()
+            raise
+
+    @property
+    def is_linewise(self) -> bool:
+        """Whether every line is a row, but for a first one that is the header, and is read without its encoding."""
+        dialect = self.table.dialect
+        return dialect.quotes is False and not dialect.skipped and self.table.encoding not in GUESSED
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Every pair; a blank row is a pair of empty sides."""
+        rows = self.table.select(self.columns, keep_blank=True)
+        return rows if self.table.dialect.quotes is False else map(self._as_texts, rows)
+
+    def pairs_of(self, lines: Iterable[str], first: int) -> Iterator[tuple[str, str]]:
+        """The pairs of some lines, the first of which has this number, where `is_linewise`; without the header."""
+        rows = plain_rows(lines, str(self.table.dialect.delimiter), first)
+        return replace(self.table, rows=rows).select(self.columns, keep_blank=True)
+
+    def _as_texts(self, cells: tuple[Any, ...]) -> tuple[str, str]:
+        source, target = (_as_text(cell, self.table.path) for cell in cells)
+        return source, target
 
 
-def read_tsv(path: str | Path, layout: Layout, lines: NumberedLines | None = None) -> Iterator[tuple[str, str]]:
-    """Two columns of a tab-separated file; a blank line is a pair of empty sides.
-
-    Args:
-        lines: some of the file's lines with their numbers, the header first where there is one; None: all of them.
-    """
-    lines = enumerate(read_lines(path, layout.max_line_bytes), start=1) if lines is None else lines
-    names: list[str] | None = None
-    if layout.header:
-        names = next(lines, (1, ""))[1].split("\t")
-    first = _column(layout.source_column, 0, names, path, "source_column")
-    second = _column(layout.target_column, 1, names, path, "target_column")
-    for number, line in lines:
-        cells = line.split("\t")
-        if max(first, second) >= len(cells):
-            if not line.strip():
-                yield "", ""
-                continue
+def _name(table: OpenTable, column: Column, default: int, key: str) -> str:
+    """The name of a column by its name or number."""
+    number = default if column is None else column
+    if isinstance(number, str):
+        outer = number if number in table.names else number.split(".")[0]
+        if outer not in table.names and not table.dialect.header:
             raise UserError(
-                f"{path}, line {number} has {len(cells)} tab-separated column{'s' * (len(cells) != 1)}, but column "
-                f"{max(first, second)} (counted from 0) is wanted: fix the line, set data.source_column and "
-                "data.target_column, or name a second file as data.target."
+                f'data.{key} is the name "{number}", but the first line of {table.path} does not have it: give a number'
+                " from 0, or name the columns in the first line."
             )
-        yield cells[first], cells[second]
+        if outer not in table.names:
+            shown = ", ".join(table.names[:20])
+            raise UserError(f'{table.path}, line 1 has no column "{number}": set data.{key} to one of {shown}.')
+        return number
+    if number >= len(table.names):
+        count = len(table.names)
+        raise UserError(
+            f"{table.path} has {count} column{'s' * (count != 1)}, but column {number} (counted from 0) is wanted: set "
+            "data.source_column and data.target_column, or name a second file as data.target."
+        )
+    return table.names[number]
 
 
-def _column(chosen: int | str | None, default: int, names: list[str] | None, path: str | Path, key: str) -> int:
-    if chosen is None:
-        return default
-    if isinstance(chosen, int):
-        return chosen
-    if names is None:
-        raise UserError(f'data.{key} is the name "{chosen}", but {path} has no header: set data.header = true.')
-    if chosen not in names:
-        raise UserError(f'{path}, line 1 has no column "{chosen}": set data.{key} to one of {", ".join(names)}.')
-    return names.index(chosen)
+def _as_text(value: Any, where: str) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict | list):
+        raise UserError(f"{where} has no text in a column of its pairs but {json.dumps(value, default=str)[:40]}.")
+    text = value if isinstance(value, str) else str(value)
+    return text.replace("\n", " ") if "\n" in text else text
 
 
-def read_jsonl(path: str | Path, layout: Layout, lines: NumberedLines | None = None) -> Iterator[tuple[str, str]]:
-    """Two keys of every JSON object; a blank line is a pair of empty sides.
-
-    Args:
-        lines: some of the file's lines with their numbers; None: all of them.
-    """
-    lines = enumerate(read_lines(path, layout.max_line_bytes), start=1) if lines is None else lines
+def record_pairs(records: Iterator[tuple[int, Record | None]], path: str, layout: Layout) -> Iterator[tuple[str, str]]:
+    """Two keys of every JSON object; None, a blank line, is a pair of empty sides."""
     source_key = str("source" if layout.source_column is None else layout.source_column)
     target_key = str("target" if layout.target_column is None else layout.target_column)
-    for number, line in lines:
-        if not line.strip():
+    for number, record in records:
+        if record is None:
             yield "", ""
             continue
         where = f"{path}, line {number}"
-        record = as_object(line, where, source_key)
         yield _text(record, source_key, where, "source_column"), _text(record, target_key, where, "target_column")
 
 
-def _text(record: dict[str, Any], key: str, where: str, setting: str) -> str:
+def parse_records(lines: Iterable[str], first: int, path: str) -> Iterator[tuple[int, Record | None]]:
+    """The objects on some lines of a file of JSON Lines, the first of which has this number."""
+    for number, line in enumerate(lines, start=first):
+        yield number, as_object(line, f"{path}, line {number}", "source") if line.strip() else None
+
+
+def _text(record: Record, key: str, where: str, setting: str) -> str:
     value: Any = record
     for part in [key] if key in record else key.split("."):
         if not isinstance(value, dict) or part not in value:

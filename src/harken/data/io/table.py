@@ -1,11 +1,12 @@
-"""Named columns out of whatever a table comes as: CSV, TSV and JSONL files, data frames, records.
+"""Named columns out of whatever a table comes as: files, data frames, records. All jobs and verbs read tables here.
 
-    .csv .tsv .jsonl     plain, .gz or .xz; CSV and TSV with quoting, their first line names the columns
-    pandas, polars       a frame, by its columns
-    datasets.Dataset     likewise
+    .csv .tsv .tab       and other text that a delimiter separates (`harken.data.io.separated`)
+    .jsonl .json         JSON Lines, and JSON in several forms (`harken.data.io.records`)
+    .parquet .xlsx       by the extra `tables` (`harken.data.io.workbooks`)
+    pandas, polars       a frame, by its columns; likewise `datasets.Dataset` and pyarrow's tables
     dict, list of dicts  {"text": [...], "label": [...]} or [{"text": ..., "label": ...}, ...]
 
-A file without a header has columns "0", "1" ... (say `header=False`). A wrong name is answered with the nearest one.
+Files may be compressed. One without a header has columns "0", "1" ... A wrong name is answered with the nearest one.
 
 >>> read_table([{"text": "good", "label": 1}, {"text": "bad", "label": 0}], ["label"])
 {'label': [1, 0]}
@@ -17,180 +18,334 @@ harken.errors.UserError: the table has no column 'txet'; did you mean 'text'?
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
 from difflib import get_close_matches
-from itertools import chain
+from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from harken.data.io.files import ending, read_lines
+from harken.data.io import workbooks
+from harken.data.io.columns import Table, convert_number
+from harken.data.io.columns import is_number as is_number
+from harken.data.io.encodings import as_utf8, buffered, chunks_of, detect_wide, encoding_name, guess_encoding
+from harken.data.io.files import decode_lines, ending, open_bytes, readable
+from harken.data.io.records import ENDINGS as JSON
+from harken.data.io.records import is_json, numbered_records
+from harken.data.io.separated import CELL_BYTES, SAMPLE_BYTES, SAMPLE_ROWS, Dialect, separated_rows, sniff, with_names
 from harken.errors import UserError
 
-CELL_BYTES = 10_000_000  # the longest cell that is read as text
+TABLES = (".csv", ".tsv", ".tab", *JSON, *workbooks.ENDINGS)
+MOST_ROWS, MOST_CHARACTERS = 100_000, 50_000_000  # of a file that are read to infer what it holds
+NAMED_RECORDS = 100  # objects at the beginning of JSON, whose keys are the columns of a sample
+
+Row = tuple[int, list[Any]]  # the number of its last line, or its own, and its cells
+
+
+def is_table(path: str | Path) -> bool:
+    """Whether the name of a file says that it is a table."""
+    return ending(path) in TABLES or workbooks.is_workbook(path)
+
+
+def has_lists(path: str | Path) -> bool:
+    """Whether the name of a file says a format whose cells may be lists: JSON or Parquet."""
+    return is_json(path) or ending(path) == ".parquet"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a file is read; what is None is decided from its content."""
+
+    header: bool | None = None
+    quotes: bool | None = None
+    separated: bool = False  # whether it is text that a delimiter separates, whatever its name says
+    encoding: str = "utf-8"
+    max_line_bytes: int = CELL_BYTES
+    warn: bool = True  # of an encoding that is guessed
+
+
+DEFAULT, NAMED = Reading(), Dialect(header=True)
+
+
+@dataclass(frozen=True)
+class OpenTable:
+    """A file whose rows are read one by one."""
+
+    path: str
+    names: list[str]
+    rows: Iterator[Row]  # blank ones have no cells
+    dialect: Dialect = NAMED
+    encoding: str = "utf-8"
+    close: Callable[[], object] = lambda: None  # for rows that are not read to their end
+
+    def select(
+        self, columns: Sequence[str] | None = None, remedy: str = "", keep_blank: bool = False
+    ) -> Iterator[tuple[Any, ...]]:
+        """The cells of some columns of every row; a blank row is left out, or has empty cells.
+
+        Raises:
+            UserError: no such column, or a row that lacks one.
+        """
+        try:
+            names = self.names if columns is None else columns
+            located = [_locate(name, self.names, self.path, remedy) for name in names]
+        except UserError:
+            self.close()
+            raise
+        indices = [index for index, _ in located]
+        is_text, has_header, width = self.dialect.delimiter is not None, self.dialect.header, len(self.names)
+        is_plain = is_text and not any(index in self.dialect.patterns for index in indices)
+
+        def rows() -> Iterator[tuple[Any, ...]]:
+            pick = _picker(indices)
+            for number, row in self.rows:
+                if is_text and (not row or not row[0] or row[0].isspace()) and not _has_content(row):
+                    if keep_blank:
+                        yield ("",) * len(indices)
+                    continue
+                try:
+                    cells = pick(row)
+                except IndexError:
+                    raise self._ragged(number, row) from None
+                if has_header and len(row) > width and _has_content(row[width:]):
+                    raise self._ragged(number, row)
+                yield cells if is_plain else self._converted(number, cells, located)
+
+        return rows()
+
+    def _converted(
+        self, number: int, cells: Sequence[Any], located: Sequence[tuple[int, list[str]]]
+    ) -> tuple[Any, ...]:
+        """Cells with numbers that `float` reads, and with the values of objects inside them."""
+        values = []
+        for cell, (index, keys) in zip(cells, located, strict=True):
+            if pattern := self.dialect.patterns.get(index):
+                cell = convert_number(cell, pattern)
+            if cell is MISSING:
+                raise self._missing(number, self.names[index])
+            for key in keys:
+                if not isinstance(cell, Mapping) or key not in cell:
+                    raise self._missing(number, ".".join([self.names[index], *keys]))
+                cell = cell[key]
+            values.append(cell)
+        return tuple(values)
+
+    def _ragged(self, number: int, row: Sequence[Any]) -> UserError:
+        self.close()
+        first = "header" if self.dialect.header else "first line"
+        return UserError(
+            f"{self.path}, line {number} has {len(row)} cell{'s' * (len(row) != 1)}, but the {first} has "
+            f"{len(self.names)}; fix the line, or quote cells that contain the separator"
+        )
+
+    def _missing(self, number: int, name: str) -> UserError:
+        self.close()
+        return UserError(f"{self.path}, object {number} has no key {name!r}; every object needs the same keys")
+
+
+MISSING = object()  # the cell of a key that an object lacks
+
+
+def _picker(indices: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """The cells at some indices of a row; raises IndexError where the row is too short."""
+    if len(indices) > 1:
+        return itemgetter(*indices)
+    return lambda row: tuple(row[index] for index in indices)
+
+
+def _has_content(cells: Sequence[Any]) -> bool:
+    return any(str(cell).strip() for cell in cells)
+
+
+def open_table(path: str | Path, columns: Sequence[str] | None = None, reading: Reading = DEFAULT) -> OpenTable:
+    """Open a file of rows; the module has a list of its forms.
+
+    Args:
+        columns: names that are asked for: a first row that has them is the header.
+
+    Raises:
+        UserError: the file cannot be read, or has no row.
+    """
+    if workbooks.is_workbook(path):
+        return _open_workbook(path, columns or (), reading)
+    if is_json(path) and not reading.separated:
+        return _open_records(path, reading)
+    stream, encoding = open_decoded(path, reading.encoding, reading.warn)
+    try:
+        with readable(str(path), 0):
+            sample = stream.read(SAMPLE_BYTES)
+        is_whole = len(sample) < SAMPLE_BYTES
+        if b"\0" in sample:
+            raise UserError(f"{path} is no text file: it holds NUL bytes; give CSV, TSV, JSONL, Parquet or Excel")
+        text = (sample if is_whole else sample[: sample.rfind(b"\n") + 1]).decode("utf-8-sig", "replace")
+        given = Dialect(None, reading.quotes, reading.header)
+        dialect = sniff(text, str(path), given, columns or (), is_whole)
+    except UserError:
+        stream.close()
+        raise
+
+    def rows() -> Iterator[Row]:
+        with buffered(chain([sample], chunks_of(stream)), stream) as whole:
+            lines = decode_lines(whole, str(path), reading.max_line_bytes)
+            yield from separated_rows(lines, str(path), dialect)
+
+    return OpenTable(str(path), dialect.names, rows(), dialect, encoding, stream.close)
+
+
+def open_decoded(path: str | Path, encoding: str = "utf-8", warn: bool = True) -> tuple[BinaryIO, str]:
+    """A file as UTF-8, and its encoding; where it is not UTF-8 and none was named, it is guessed, with a warning.
+
+    Raises:
+        UserError: as `harken.data.io.files.open_text`.
+    """
+    raw = open_bytes(path)
+    with readable(str(path), 0):
+        sample = raw.read(SAMPLE_BYTES)
+        encoding = encoding_name(encoding)
+        if encoding == "utf-8":
+            encoding = detect_wide(sample) or guess_encoding(sample)
+            if encoding in GUESSED and warn:
+                message = f"{path} is not UTF-8 and is read as {encoding}; set data.encoding if it is another one"
+                warnings.warn(message, stacklevel=2)
+        return as_utf8(buffered(chain([sample], chunks_of(raw)), raw), str(path), encoding), encoding
+
+
+GUESSED = ("cp1252", "latin-1")
+
+
+def _open_records(path: str | Path, reading: Reading) -> OpenTable:
+    records = ((n, r) for n, r in numbered_records(path, reading.max_line_bytes, reading.encoding) if r is not None)
+    head = list(islice(records, NAMED_RECORDS))
+    if not head:
+        raise UserError(f"{path} is empty; give a table with at least one row")
+    names = list(dict.fromkeys(name for _, record in head for name in record))
+    rows = ((number, [record.get(name, MISSING) for name in names]) for number, record in chain(head, records))
+    return OpenTable(str(path), names, rows)
+
+
+def _open_workbook(path: str | Path, columns: Sequence[str], reading: Reading) -> OpenTable:
+    if ending(path) == ".parquet":
+        names, cells = workbooks.parquet_rows(path)
+        return OpenTable(str(path), names, enumerate(cells, start=1))
+    rows = workbooks.excel_rows(path)
+    head = list(islice(rows, SAMPLE_ROWS))
+    if not head:
+        raise UserError(f"{path} is empty; give a table with at least one row")
+    texts = [[str(cell) for cell in row] for row in head]
+    dialect = replace(with_names(Dialect(header=reading.header), texts, columns), patterns={})
+    body = chain(head[1:] if dialect.header else head, rows)
+    return OpenTable(str(path), dialect.names, enumerate(body, start=1 + bool(dialect.header)), dialect)
 
 
 def read_table(
-    source: Any, columns: Sequence[str] | None = None, *, header: bool = True, quotes: bool = True, remedy: str = ""
+    source: Any,
+    columns: Sequence[str] | None = None,
+    *,
+    header: bool | None = True,
+    quotes: bool | None = None,
+    encoding: str = "utf-8",
+    remedy: str = "",
 ) -> dict[str, list[Any]]:
     """The chosen columns (all where None), each as a list; cells of CSV and TSV files are strings.
 
     Args:
-        quotes: whether a quote at the beginning of a cell of a file encloses it; else it is a letter like any other.
+        header: whether the first row of a file names the columns; None: as its content shows.
+        quotes: whether a quote at the beginning of a cell of a file encloses it; None: as its content shows.
+        encoding: of a file of text.
         remedy: what to do about a column that is not there, beside what the error says itself.
 
     Raises:
         UserError: a file that cannot be read, a line with too few cells, or no such column.
     """
     if isinstance(source, str | Path):
-        chosen, rows = table_rows(Path(source), columns, header=header, quotes=quotes, remedy=remedy)
-        cells: list[list[Any]] = [[] for _ in chosen]
+        names, rows = table_rows(source, columns, header=header, quotes=quotes, encoding=encoding, remedy=remedy)
+        cells: list[list[Any]] = [[] for _ in names]
         for row in rows:
             for column, cell in zip(cells, row, strict=True):
                 column.append(cell)
-        return dict(zip(chosen, cells, strict=True))
+        return dict(zip(names, cells, strict=True))
     table = _columns_of(source)
-    return {name: table[name] for name in _chosen_columns(columns, list(table), "the table")}
-
-
-def nested_columns(table: Mapping[str, list[Any]], names: Sequence[str]) -> dict[str, list[Any]]:
-    """Columns of a table in memory by their names; a dotted name reads objects inside a column.
-
-    Raises:
-        UserError: no such column, or an object without the key.
-
-    >>> nested_columns({"translation": [{"en": "cat", "fr": "chat"}]}, ["translation.fr"])
-    {'translation.fr': ['chat']}
-    """
-    columns = {}
-    for name in names:
-        outer, *inner = [name] if name in table else name.split(".")
-        cells = read_table(table, [name if not inner else outer])[outer]
-        for key in inner:
-            for row, cell in enumerate(cells, start=1):
-                if not isinstance(cell, Mapping) or key not in cell:
-                    raise UserError(f"the table, row {row} has no {key!r} in column {outer!r}; check the column's name")
-            cells = [cell[key] for cell in cells]
-        columns[name] = cells
-    return columns
-
-
-def column_names(source: Any, *, header: bool = True) -> list[str]:
-    """The names of the columns, without reading all of a file."""
-    if isinstance(source, str | Path):
-        path = Path(source)
-        if is_jsonl(path):
-            return list(next(_records(path), {}))
-        _, names = _first(path, header)
-        return names
-    return list(_columns_of(source))
-
-
-def is_jsonl(path: Path) -> bool:
-    """Whether the name says that there is a JSON object on every line."""
-    return ending(path) in (".jsonl", ".ndjson", ".json")
+    names = list(table)
+    located = {name: _locate(name, names, "the table", remedy) for name in (names if columns is None else columns)}
+    return {name: _inner(table[names[index]], names[index], keys) for name, (index, keys) in located.items()}
 
 
 def table_rows(
-    path: Path, columns: Sequence[str] | None = None, *, header: bool = True, quotes: bool = True, remedy: str = ""
-) -> tuple[list[str], Iterator[list[Any]]]:
+    path: str | Path,
+    columns: Sequence[str] | None = None,
+    *,
+    header: bool | None = True,
+    quotes: bool | None = None,
+    encoding: str = "utf-8",
+    remedy: str = "",
+) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
     """The names of the chosen columns and the rows of a file, which are read one by one; see `read_table`."""
-    if is_jsonl(path):
-        return _jsonl_rows(path, columns, remedy)
-    lines, names = _first(path, header, quotes)
-    chosen = _chosen_columns(columns, names, str(path), remedy)
-    positions = [names.index(name) for name in chosen]
-
-    def rows() -> Iterator[list[Any]]:
-        for number, row in lines:
-            if not row or (len(row) == 1 and not row[0].strip()):
-                continue
-            if len(row) <= max(positions, default=-1):
-                raise UserError(
-                    f"{path}, line {number} has {len(row)} cell{'s' * (len(row) != 1)}, but the header has "
-                    f"{len(names)}; fix the line, or quote cells that contain the separator"
-                )
-            yield [row[position] for position in positions]
-
-    return chosen, rows()
+    table = open_table(path, columns, Reading(header, quotes, encoding=encoding))
+    return list(table.names if columns is None else columns), table.select(columns, remedy)
 
 
-def _first(path: Path, header: bool, quotes: bool = True) -> tuple[Iterator[tuple[int, list[str]]], list[str]]:
-    """The rows with their line numbers, and the names of the columns."""
-    rows = _rows(path, quotes)
-    first = next((row for row in rows if any(cell.strip() for cell in row[1])), None)  # blank lines are no header
-    if first is None:
-        raise UserError(f"{path} is empty; give a table with at least one row")
-    if header:
-        return rows, [name.strip() for name in first[1]]
-
-    def all_rows() -> Iterator[tuple[int, list[str]]]:
-        yield first
-        yield from rows
-
-    return all_rows(), [str(position) for position in range(len(first[1]))]
+def column_names(source: Any, *, header: bool | None = True) -> list[str]:
+    """The names of the columns, without reading all of a file."""
+    if isinstance(source, str | Path):
+        table = open_table(source, reading=Reading(header))
+        table.close()
+        return table.names
+    return list(_columns_of(source))
 
 
-def _rows(path: Path, quotes: bool) -> Iterator[tuple[int, list[str]]]:
-    separator = "\t" if ending(path) in (".tsv", ".tab", ".txt") else ","
-    return separated_rows(read_lines(path, CELL_BYTES), path, separator, quotes)
-
-
-def separated_rows(lines: Iterable[str], path: Path, separator: str, quotes: bool) -> Iterator[tuple[int, list[str]]]:
-    """The cells of every row of CSV or TSV, with the number of its last line.
+def read_sample(path: str | Path) -> Table:
+    """The beginning of a file, to infer what it holds; its cells are text.
 
     Raises:
-        UserError: broken quotes.
+        UserError: the file cannot be read, or has a single row.
     """
-    csv.field_size_limit(CELL_BYTES)
-    lines = (f"{line}\n" for line in lines)
-    reader = csv.reader(
-        lines, delimiter=separator, strict=True, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
-    )
-    while True:
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            raise UserError(
-                f"{path}, line {reader.line_num} is no row of a table ({error}); fix its quotes, or set quotes = "
-                "false where they are part of the text"
-            ) from None
-        if row is None:
-            return
-        yield reader.line_num, row
+    table = open_table(path, reading=Reading(warn=False))
+    rows: list[list[str]] = []
+    lists: set[str] = set()
+    width, characters = len(table.names), 0
+    for number, row in table.rows:
+        if not _has_content(row):
+            continue
+        if len(row) > width and _has_content(row[width:]):
+            raise table._ragged(number, row)
+        if not rows:
+            lists = {name for name, cell in zip(table.names, row, strict=False) if isinstance(cell, list)}
+        cells = [_as_text(cell) for cell in [*row, *[""] * (width - len(row))][:width]]
+        for index, pattern in table.dialect.patterns.items():
+            cells[index] = convert_number(cells[index], pattern)
+        rows.append(cells)
+        characters += sum(map(len, cells))
+        if len(rows) == MOST_ROWS or characters > MOST_CHARACTERS:
+            table.close()
+            break
+    if not rows:
+        raise UserError(f"{path} has no row below its header; give a table with at least a few examples")
+    if len(rows) + bool(table.dialect.header) < 2:
+        raise UserError(f"{path} has a single row; give a table with at least a few examples")
+    letters = not table.dialect.quotes and any(cell.startswith('"') for row in rows for cell in row)
+    has_header = bool(table.dialect.header)
+    return Table(str(path), table.names, rows, has_header, not letters, frozenset(lists), table.encoding)
 
 
-def _jsonl_rows(path: Path, columns: Sequence[str] | None, remedy: str) -> tuple[list[str], Iterator[list[Any]]]:
-    records = _records(path)
-    first = next(records, None)
-    if first is None:
-        raise UserError(f"{path} is empty; give a table with at least one row")
-    chosen = _chosen_columns(columns, list(first), str(path), remedy)
-
-    def rows() -> Iterator[list[Any]]:
-        for number, record in enumerate(chain([first], records), start=1):
-            for name in chosen:
-                if name not in record:
-                    raise UserError(f"{path}, object {number} has no key {name!r}; every object needs the same keys")
-            yield [record[name] for name in chosen]
-
-    return chosen, rows()
+def sample_columns(columns: Mapping[str, list[Any]]) -> Table:
+    """The beginning of a table in memory, as `read_sample` gives that of a file."""
+    rows = [[_as_text(cell) for cell in row] for row in islice(zip(*columns.values(), strict=True), MOST_ROWS)]
+    lists = frozenset(name for name, cells in columns.items() if cells and isinstance(cells[0], list))
+    return Table("the table", list(columns), rows, lists=lists)
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(read_lines(path, CELL_BYTES), start=1):
-        if line.strip():
-            yield as_object(line, f"{path}, line {number}", "text")
-
-
-def is_number(cell: str) -> bool:
-    """Whether a cell of a file holds a number."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None or value is MISSING or (isinstance(value, float) and value != value):
+        return ""
+    if isinstance(value, date):
+        return value.isoformat()
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def list_of(values: Any) -> list[Any]:
@@ -227,31 +382,24 @@ def _columns_of(source: Any) -> dict[str, list[Any]]:
     return table
 
 
-def _chosen_columns(columns: Sequence[str] | None, names: Sequence[str], where: str, remedy: str = "") -> list[str]:
-    if columns is None:
-        return list(names)
-    for name in columns:
-        if name not in names:
-            near = get_close_matches(name, names, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, names))}"
-            raise UserError(f"{where} has no column {name!r}; {hint}{f' ({remedy})' if remedy else ''}")
-    return list(columns)
+def _locate(name: str, names: Sequence[str], where: str, remedy: str = "") -> tuple[int, list[str]]:
+    """The index of a column, and the keys of the objects inside it that a dotted name reads.
 
-
-def as_object(line: str, where: str, key: str) -> dict[str, Any]:
-    """The object on a line.
-
-    Args:
-        where: file and line, for the message.
-        key: one that is wanted, for the message.
-
-    Raises:
-        UserError: no JSON, or no object.
+    >>> _locate("translation.en", ["id", "translation"], "the table")
+    (1, ['en'])
     """
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{where} is not valid JSON ({error}); write one object a line") from None
-    if not isinstance(record, dict):
-        raise UserError(f'{where} is not a JSON object; write {{"{key}": ..., ...}}')
-    return record
+    outer, *keys = [name] if name in names else name.split(".")
+    if outer in names:
+        return names.index(outer), keys
+    near = get_close_matches(name, names, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, names))}"
+    raise UserError(f"{where} has no column {name!r}; {hint}{f' ({remedy})' if remedy else ''}")
+
+
+def _inner(cells: list[Any], name: str, keys: Sequence[str]) -> list[Any]:
+    for key in keys:
+        for row, cell in enumerate(cells, start=1):
+            if not isinstance(cell, Mapping) or key not in cell:
+                raise UserError(f"the table, row {row} has no {key!r} in column {name!r}; check the column's name")
+        cells = [cell[key] for cell in cells]
+    return cells

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harken.data.io.files import MAX_LINE_BYTES, decode_lines, line_too_long, open_bytes, readable
+from harken.data.io.files import MAX_LINE_BYTES, decode_lines, line_too_long, open_text, readable
 from harken.data.io.formats import unequal_lines
 
 BLOCK_BYTES = 1 << 20
@@ -56,7 +56,7 @@ class LineReader:
 
     def __init__(self, path: str, max_line_bytes: int) -> None:
         self.path, self.max_line_bytes = path, max_line_bytes
-        self.stream = open_bytes(path)
+        self.stream = open_text(path)
         self.buffer = bytearray()
         self.ends = np.zeros(0, dtype=np.int64)  # of the lines in the buffer
         self.given = 0  # lines given out

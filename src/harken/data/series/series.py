@@ -1,16 +1,27 @@
-"""Time series out of a table: a target, covariates, dates, and several series by a group column.
+"""Time series out of a table: a target, covariates, dates, and several series by columns or by a group.
 
     past covariates    measured as the target is: known up to now
     covariates         known ahead: prices that are set, holidays, calendar features of the dates
 
-A cell without a number is an error or is filled, as `missing` says: "forward" repeats the last number, "linear" goes on
-along the line through the last two numbers, within the range of all numbers before, "zero" is 0. A gap is filled from
-rows before it alone, so that no row depends on what comes later; a gap before the first number is an error.
+Rows are sorted by their dates and put on the grid of their step (`harken.data.series.steps`). Rows with the same date
+are averaged. A date that is missing, and a target without a number, are filled as `fill` says:
+
+    linear     on the line between the numbers before and after
+    previous   the last number again
+    seasonal   the number one season before
+    zero       0, which counts as measured: nothing was sold on that day
+    refuse     an error
+
+What is filled is marked in `Series.filled`. No forecast starts inside a gap (`harken.tasks.forecast.windows`), so none
+sees a filled number that depends on what comes later. Covariates repeat their last number.
 
 >>> layout = Layout(target=["y"], covariates=["sale"])
->>> [series] = read_series({"day": ["2024-01-01", "2024-01-02"], "y": [3, 5], "sale": [0, 1]}, layout)
->>> series.target.tolist(), series.known.tolist(), str(series.dates[1].date())
-([3.0, 5.0], [[0.0], [1.0]], '2024-01-02')
+>>> table = {"day": ["2024-01-04", "2024-01-01", "2024-01-02"], "y": [5, 3, 4], "sale": [0, 1, 1]}
+>>> [series] = read_series(table, layout)
+>>> series.target.tolist(), series.known.tolist(), series.filled.tolist()
+([3.0, 4.0, 4.5, 5.0], [[1.0], [1.0], [1.0], [0.0]], [False, False, True, False])
+>>> print(describe([series], "linear"))
+daily from 2024-01-01 to 2024-01-04; 1 missing date filled (linear)
 """
 
 from __future__ import annotations
@@ -25,23 +36,47 @@ from typing import Any
 import numpy as np
 
 from harken.data.io.table import column_names, read_table
-from harken.data.series.dates import calendar_features, read_date, read_dates
+from harken.data.series.dates import calendar_features, parse_dates, require_dates, written
+from harken.data.series.grid import Grid, fill_gaps
+from harken.data.series.steps import Step, find_step
 from harken.errors import UserError
 
 NOTHING = {"", "na", "n/a", "nan", "null", "none", "?", "-"}
+OFF_GRID, MOST_OFF_GRID = (
+    0.25,
+    0.01,
+)  # steps that a date may lie beside its grid, and the share of dates that lie further
+MOST_MISSING = 0.5  # share of the steps of a series; beyond it its rows have no step
+MOST_DUPLICATES = 0.2  # share of the rows; beyond it they are several series
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns are what."""
+    """Which columns are what, and how gaps are filled."""
 
     target: Sequence[str] = ()  # none: the last column
     date: str = "auto"  # the first column where it holds dates; "none": none
     covariates: Sequence[str] = ()
     past_covariates: Sequence[str] = ()
-    group: str | None = None
+    group: str | Sequence[str] | None = None
     calendar: Sequence[str] = ()
-    missing: str = "refuse"
+    fill: str = "linear"
+    season: int = 1  # for the fill "seasonal"
+
+    @property
+    def groups(self) -> list[str]:
+        """The columns that tell series apart."""
+        return [self.group] if isinstance(self.group, str) else list(self.group or ())
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """The numbers of rows and cells of a series that were not as they should be."""
+
+    missing_dates: int = 0
+    missing_values: int = 0  # of the target
+    duplicates: int = 0
+    form: str = ""  # of the dates, where it was chosen from all of them
 
 
 @dataclass(frozen=True)
@@ -53,131 +88,223 @@ class Series:
     past: np.ndarray  # (N, P) covariates that are measured
     known: np.ndarray  # (N, F) covariates that are known ahead, calendar features last
     dates: list[datetime] = field(default_factory=list)  # empty where there are none
+    filled: np.ndarray | None = None  # (N,) whether the target was filled in; None: nowhere
+    repairs: Repairs = Repairs()
 
     def __len__(self) -> int:
         return len(self.target)
+
+    @property
+    def measured(self) -> np.ndarray:
+        """(N,) whether the target is from the data."""
+        return np.ones(len(self), dtype=bool) if self.filled is None else ~self.filled
+
+    @property
+    def observed(self) -> np.ndarray:
+        """(N,) the target, NaN where it was filled in."""
+        return np.where(self.measured, self.target, np.nan)
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """The numbers and dates, for a digest."""
+        return self.name, self.target, self.past, self.known, self.dates
 
     def rows(self, start: int, stop: int) -> Series:
         """A piece of it."""
         part = slice(start, stop)
         return replace(
-            self, target=self.target[part], past=self.past[part], known=self.known[part], dates=self.dates[part]
+            self,
+            target=self.target[part],
+            past=self.past[part],
+            known=self.known[part],
+            dates=self.dates[part],
+            filled=None if self.filled is None else self.filled[part],
         )
 
 
-def read_series(source: Any, layout: Layout, *, ahead: bool = False) -> list[Series]:
+def describe(series: Sequence[Series], fill: str) -> str:
+    """The dates of series, and what was repaired, in one line; empty where there is nothing to say."""
+    dated = [part for part in series if part.dates]
+    span = ""
+    if dated:
+        first, last = min(part.dates[0] for part in dated), max(part.dates[-1] for part in dated)
+        step = find_step(dated[0].dates)
+        span = f"{step.name if step else 'one date'} from {written(first)} to {written(last)}"
+        span += f" (dates read as {dated[0].repairs.form})" if dated[0].repairs.form else ""
+    repairs = [part.repairs for part in series]
+    counts = [
+        (sum(one.missing_dates for one in repairs), "missing date", f"filled ({fill})"),
+        (sum(one.missing_values for one in repairs), "missing value", f"filled ({fill})"),
+        (sum(one.duplicates for one in repairs), "row", "averaged with others of the same date"),
+    ]
+    texts = [f"{count:,} {what}{'s' * (count != 1)} {done}" for count, what, done in counts if count]
+    return "; ".join(filter(None, [span, ", ".join(texts)]))
+
+
+def read_series(source: Any, layout: Layout, *, ahead: bool = False, step: Step | None = None) -> list[Series]:
     """Every series of a table; several targets are several series with the same covariates.
 
     Args:
         ahead: rows at the end without a target are steps to forecast, of which covariates are known; their targets and
             measured covariates are NaN.
+        step: of the dates; found where None.
 
     Raises:
-        UserError: no such column, cells that are no numbers, dates that do not rise.
+        UserError: no such column, cells that are no numbers, or dates that are not evenly spaced.
     """
     where = str(source) if isinstance(source, str | Path) else "the table"
     names = column_names(source)
     targets = list(layout.target) or names[-1:]
-    columns = [*targets, *layout.covariates, *layout.past_covariates, *([layout.group] if layout.group else [])]
-    date = _date_column(source, names, layout, targets)
-    table = read_table(source, list(dict.fromkeys([*columns, *([date] if date else [])])))
+    date = date_column(source, names, layout, targets)
+    columns = [*targets, *layout.covariates, *layout.past_covariates, *layout.groups, *([date] if date else [])]
+    table = read_table(source, list(dict.fromkeys(columns)))
     if not table[targets[0]]:
         raise UserError(f"{where} has no rows below its header; give a series with at least a few values")
     if layout.calendar and not date:
         raise UserError(
             f"{where} has no dates, but data.calendar is {list(layout.calendar)}; name them as data.date_column"
         )
-    series_list = []
-    for group, rows in _groups(table, layout.group):
-        place = f"{where}, {layout.group} {group}" if layout.group else where
-        dates = read_dates([table[date][row] for row in rows], place) if date else []
-
-        def numbers(column: str, rows: list[int] = rows, place: str = place) -> np.ndarray:
-            measured = ahead and column not in layout.covariates
-            return _numbers([table[column][row] for row in rows], column, rows, place, layout.missing, measured)
-
-        empty = np.zeros((len(rows), 0))
-        past = np.stack([numbers(name) for name in layout.past_covariates], 1) if layout.past_covariates else empty
-        known = np.stack([numbers(name) for name in layout.covariates], 1) if layout.covariates else empty
-        if layout.calendar:
-            known = np.concatenate([known, calendar_features(dates, layout.calendar)], 1)
+    dates, form = require_dates(table[date], date, where) if date else ([], "")
+    groups = _groups(table, layout.groups)
+    if dates and step is None:
+        step = _common_step([sorted({dates[row] for row in rows}) for _, rows in groups])
+    series_list: list[Series] = []
+    for group, rows in groups:
+        place = f"{where}, {' '.join(layout.groups)} {group}" if group else where
+        grid = Grid.of([dates[row] for row in rows] if dates else len(rows), step, place)
+        if grid.duplicates > MOST_DUPLICATES * len(rows):
+            raise UserError(_several_rows_a_date(source, names, columns, table, place, grid, len(rows)))
+        reader = _Reader(table, rows, grid, layout, place, form, ahead)
         for target in targets:
             name = " ".join(part for part in (group, target if len(targets) > 1 or not group else "") if part)
-            series_list.append(Series(name, numbers(target), past, known, dates))
+            series_list.append(reader.series(name, target))
     return series_list
 
 
-def _date_column(source: Any, names: list[str], layout: Layout, targets: list[str]) -> str | None:
-    if layout.date == "none":
-        return None
+@dataclass(frozen=True)
+class _Reader:
+    """The rows of one group, to be read as series."""
+
+    table: dict[str, list[Any]]
+    rows: list[int]
+    grid: Grid
+    layout: Layout
+    where: str
+    form: str
+    ahead: bool
+
+    def series(self, name: str, target: str) -> Series:
+        """One target from its first number to its last, with its gaps filled."""
+        values, layout = self.numbers(target), self.layout
+        known = np.flatnonzero(~np.isnan(values))
+        if not len(known):
+            raise UserError(f"{self.where}: the column {target} has no number at all; choose another")
+        first, end = int(known[0]), int(known[-1]) + 1
+        part = slice(first, len(values) if self.ahead else end)
+        has_row = np.zeros(len(values), dtype=bool)
+        has_row[self.grid.positions] = True
+        gaps = np.isnan(values[first:end])
+        missing_dates = int((~has_row[first:end]).sum())
+        if missing_dates and layout.fill == "refuse":
+            absent = self.grid.dates[first + int(np.flatnonzero(~has_row[first:end])[0])]
+            count = f"{missing_dates:,} date{'s are' if missing_dates > 1 else ' is'}"
+            raise UserError(
+                f"{self.where}: {count} missing, the first {written(absent)}; add the rows, or fill them with --set "
+                "data.fill=linear (or previous, seasonal, zero)"
+            )
+        filled = fill_gaps(values[first:end], layout.fill, layout.season)
+        dates = self.grid.dates[part]
+        past = self._covariates(layout.past_covariates, part, open_end=self.ahead)
+        ahead = self._covariates(layout.covariates, part)
+        if layout.calendar:
+            ahead = np.concatenate([ahead, calendar_features(dates, layout.calendar)], 1)
+        repairs = Repairs(missing_dates, int(gaps.sum()) - missing_dates, self.grid.duplicates, self.form)
+        return Series(
+            name,
+            np.concatenate([filled, values[end : part.stop]]),
+            past,
+            ahead,
+            dates,
+            np.concatenate([gaps, np.zeros(part.stop - end, dtype=bool)])
+            if gaps.any() and layout.fill != "zero"
+            else None,
+            repairs,
+        )
+
+    def _covariates(self, names: Sequence[str], part: slice, open_end: bool = False) -> np.ndarray:
+        """(N, columns), their gaps filled from rows before."""
+        columns = []
+        for name in names:
+            values = self.numbers(name)[part]
+            known = np.flatnonzero(~np.isnan(values))
+            end = int(known[-1]) + 1 if open_end and len(known) else len(values)
+            if self.layout.fill != "zero" and (not len(known) or known[0] > 0):
+                raise UserError(
+                    f"{self.where}: {name} is missing and no number comes before it; remove the rows before its first "
+                    "number, or set it to 0 with --set data.fill=zero"
+                )
+            rule = "zero" if self.layout.fill == "zero" else "previous"
+            columns.append(np.concatenate([fill_gaps(values[:end], rule), values[end:]]))
+        return np.stack(columns, 1) if columns else np.zeros((part.stop - part.start, 0))
+
+    def numbers(self, column: str) -> np.ndarray:
+        """(N,) the numbers of a column on the grid, NaN where there are none."""
+        cells = self.table[column]
+        values = np.array([_number(cells[row]) for row in self.rows])
+        if self.layout.fill == "refuse":
+            last = int(np.flatnonzero(~np.isnan(values))[-1]) if self.ahead and not np.isnan(values).all() else None
+            for row in np.flatnonzero(np.isnan(values[: None if last is None else last + 1])).tolist():
+                cell = str(cells[self.rows[row]])
+                what = "is missing" if cell.strip().lower() in NOTHING else f"{cell!r} is no number"
+                raise UserError(
+                    f"{self.where}, row {self.rows[row] + 1}: {column} {what}; fix it, or fill it with --set "
+                    "data.fill=linear (or previous, seasonal, zero)"
+                )
+        return self.grid.spread(values)
+
+
+def date_column(source: Any, names: list[str], layout: Layout, targets: Sequence[str]) -> str | None:
+    """The column of dates: the one that is named, or the first where it holds dates."""
     if layout.date != "auto":
-        return layout.date
+        return None if layout.date == "none" else layout.date
     first = names[0]
-    if first in targets or first == layout.group:
+    if first in targets or first in layout.groups:
         return None
     cells = read_table(source, [first])[first]
-    return first if cells and read_date(cells[0]) is not None else None
+    return first if cells and parse_dates(cells[:100], first).dates[0] is not None else None
 
 
-def _groups(table: dict[str, list[Any]], group: str | None) -> list[tuple[str, list[int]]]:
+def _common_step(groups: Sequence[Sequence[datetime]]) -> Step | None:
+    """The step of most groups, so that all series have one."""
+    steps = [step for dates in groups if (step := find_step(dates)) is not None]
+    return max(steps, key=steps.count) if steps else None
+
+
+def _groups(table: dict[str, list[Any]], columns: Sequence[str]) -> list[tuple[str, list[int]]]:
     count = len(next(iter(table.values())))
-    if group is None:
+    if not columns:
         return [("", list(range(count)))]
     rows: dict[str, list[int]] = {}
-    for row, name in enumerate(table[group]):
-        rows.setdefault(str(name), []).append(row)
+    for row, names in enumerate(zip(*(table[column] for column in columns), strict=True)):
+        rows.setdefault(" ".join(map(str, names)), []).append(row)
     return list(rows.items())
 
 
-def _numbers(
-    cells: list[Any], column: str, rows: list[int], where: str, missing: str, open_end: bool = False
-) -> np.ndarray:
-    known_count = len(cells)
-    while open_end and known_count and math.isnan(_number(cells[known_count - 1])):
-        known_count -= 1
-    if open_end and 0 < known_count < len(cells):
-        known = _numbers(cells[:known_count], column, rows[:known_count], where, missing)
-        return np.concatenate([known, np.full(len(cells) - known_count, np.nan)])
-    values = np.empty(len(cells))
-    for place, cell in enumerate(cells):
-        values[place] = _number(cell)
-        if math.isnan(values[place]) and missing == "refuse":
-            what = "is missing" if str(cell).strip().lower() in NOTHING else f"{str(cell)!r} is no number"
-            raise UserError(
-                f"{where}, row {rows[place] + 1}: {column} {what}; fix it, or set data.missing to forward, linear or "
-                "zero"
-            )
-    gaps = np.isnan(values)
-    if not gaps.any():
-        return values
-    if gaps.all():
-        raise UserError(f"{where}: the column {column} has no number at all; choose another")
-    if missing == "zero":
-        return np.where(gaps, 0.0, values)
-    if gaps[0]:
-        raise UserError(
-            f"{where}, row {rows[0] + 1}: {column} is missing and no number comes before it; remove the rows before "
-            "the first number, or set data.missing to zero"
-        )
-    return fill_forward(values, linear=missing == "linear")
-
-
-def fill_forward(values: np.ndarray, *, linear: bool = False) -> np.ndarray:
-    """Fill gaps (NaN) from earlier numbers alone; the first value is a number.
-
-    >>> fill_forward(np.array([1.0, np.nan, 4.0, 3.0, np.nan, np.nan, np.nan])).tolist()
-    [1.0, 1.0, 4.0, 3.0, 3.0, 3.0, 3.0]
-    >>> fill_forward(np.array([1.0, np.nan, 4.0, 3.0, np.nan, np.nan, np.nan]), linear=True).tolist()
-    [1.0, 1.0, 4.0, 3.0, 2.0, 1.0, 1.0]
-    """
-    known = np.flatnonzero(~np.isnan(values))
-    numbers, places = values[known], np.arange(len(values))
-    last = np.searchsorted(known, places, side="right") - 1  # the number at or before each place
-    if not linear:
-        return numbers[last]
-    steps = np.diff(numbers, prepend=numbers[:1]) / np.diff(known, prepend=-1)
-    low, high = np.minimum.accumulate(numbers), np.maximum.accumulate(numbers)
-    return np.clip(numbers[last] + steps[last] * (places - known[last]), low[last], high[last])
+def _several_rows_a_date(
+    source: Any, names: list[str], used: Sequence[str], table: dict[str, list[Any]], where: str, grid: Grid, rows: int
+) -> str:
+    """The error for a table of several series that does not name the column which tells them apart."""
+    others = [name for name in names if name not in used]
+    for column in others:
+        cells = read_table(source, [column])[column]
+        if len({(str(cell), position) for cell, position in zip(cells, grid.positions.tolist(), strict=False)}) == rows:
+            others = [column]
+            break
+    remedy = f"--set data.group={others[0]}" if len(others) == 1 else "--set data.group=COLUMN"
+    return (
+        f"{where}: {grid.duplicates:,} of {rows:,} rows have the date of another row; name the column that tells "
+        f"series apart with {remedy}, or merge the rows"
+    )
 
 
 def _number(cell: Any) -> float:

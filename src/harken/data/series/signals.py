@@ -4,6 +4,8 @@
     arrays   .npz: values (N, T, C), labels (N,), and where rows are shorter lengths (N,); or .npy without labels
     steps    a table with a row a time step, in windows    `harken.data.series.step_tables`
     rows     an example a row: numbers, then the label
+    ucr      an example a row: the label, then numbers, as the UCR archive has them
+    arff     .arff of the UCR and UEA archives             `harken.data.series.arff`
 
 >>> frames, label = parse_row("0, 100, 62, 99, 7", frame=2)
 >>> frames.tolist(), label
@@ -23,7 +25,8 @@ from pathlib import Path
 import numpy as np
 
 from harken.data.io.files import ending, read_arrays, read_lines, require_file
-from harken.data.io.table import CELL_BYTES
+from harken.data.io.table import CELL_BYTES, is_number
+from harken.data.series.arff import data_lines, parse_arff
 from harken.data.series.step_tables import read_steps
 from harken.data.text.examples import Labelled
 from harken.data.text.examples_config import ExamplesConfig
@@ -81,7 +84,15 @@ def _parsed(
     return Labelled(values, labels)
 
 
-BY_ENDING = {".ts": "ts", ".npz": "arrays", ".npy": "arrays", ".csv": "steps", ".tsv": "steps", ".jsonl": "steps"}
+BY_ENDING = {
+    ".ts": "ts",
+    ".arff": "arff",
+    ".npz": "arrays",
+    ".npy": "arrays",
+    ".csv": "steps",
+    ".tsv": "steps",
+    ".jsonl": "steps",
+}
 
 
 def read_signals(path: Path, data: ExamplesConfig) -> Labelled:
@@ -123,6 +134,33 @@ def _rows(path: Path, data: ExamplesConfig) -> Labelled:
     return _parsed(path, lines, partial(parse_row, frame=data.frame), "row of numbers and a label")
 
 
+def parse_ucr(line: str) -> tuple[np.ndarray, str]:
+    """Frames (T, 1) and the label of a row that begins with it; NaN at the end fills a shorter signal.
+
+    >>> frames, label = parse_ucr("1.0 0.5 0.25 NaN")
+    >>> frames.tolist(), label
+    ([[0.5], [0.25]], '1')
+
+    Raises:
+        ValueError: no number, or a missing one before others.
+    """
+    label, *numbers = line.replace(",", " ").split()
+    while numbers and numbers[-1].lower() == "nan":
+        numbers.pop()
+    values = np.array([float(number) for number in numbers], dtype=np.float32)
+    if not len(values) or not np.isfinite(values).all():
+        raise ValueError("a value is missing or infinite")
+    return values[:, None], f"{float(label):g}" if is_number(label) else label
+
+
+def _ucr(path: Path, data: ExamplesConfig) -> Labelled:
+    return _parsed(path, enumerate(read_lines(path), start=1), parse_ucr, "row of a label and numbers")
+
+
+def _arff(path: Path, data: ExamplesConfig) -> Labelled:
+    return _parsed(path, data_lines(path), parse_arff, "row of numbers and a label")
+
+
 def _arrays(path: Path, data: ExamplesConfig) -> Labelled:
     parts = read_arrays(path)
     if "values" not in parts:
@@ -145,4 +183,6 @@ READERS: dict[str, Callable[[Path, ExamplesConfig], Labelled]] = {
     "arrays": _arrays,
     "steps": read_steps,
     "rows": _rows,
+    "ucr": _ucr,
+    "arff": _arff,
 }

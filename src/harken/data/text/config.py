@@ -27,7 +27,7 @@ class SplitFiles(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    source: Files = Field(description="File or list of files with the source side (TSV, JSONL: with both sides).")
+    source: Files = Field(description="File or list of files with the source side (tables: with both sides).")
     target: Files | None = Field(default=None, description="File or list of files with the target side, line by line.")
 
 
@@ -78,27 +78,33 @@ class DataConfig(BaseModel):
     )
     direction: str = Field(default="en-fr", description='Direction of the phrasebook: "en-fr" or "fr-en".')
 
-    source: Files | None = Field(
-        default=None, description="File or list of files with the source side (TSV, JSONL: both)."
-    )
+    source: Files | None = Field(default=None, description="File or list of files with the source side (tables: both).")
     target: Files | None = Field(default=None, description="File or list of files with the target side, line by line.")
-    format: Literal["auto", "text", "tsv", "jsonl"] = Field(
+    format: Literal["auto", "text", "table", "tsv", "jsonl"] = Field(
         default="auto",
-        description="Format of the files; auto uses the file name without .gz or .xz, or the absence of target.",
+        description=(
+            "text: two aligned files; table: CSV, TSV, JSON, JSONL, Parquet or Excel with both sides; tsv, jsonl: the "
+            "same whatever the name says; auto: by the file name, or table without target."
+        ),
     )
     source_column: Column | None = Field(
         default=None,
-        description=(
-            'TSV: column number from 0, or a name if header is set (default 0). JSONL: key (default "source").'
-        ),
+        description='Table: name of the column, or its number from 0 (default 0). JSON: key (default "source").',
     )
     target_column: Column | None = Field(
         default=None,
-        description=(
-            'TSV: column number from 0, or a name if header is set (default 1). JSONL: key (default "target").'
-        ),
+        description='Table: name of the column, or its number from 0 (default 1). JSON: key (default "target").',
     )
-    header: bool = Field(default=False, description="Whether the first line of every TSV file names the columns.")
+    header: bool | None = Field(
+        default=None, description="Table: whether the first line names the columns; default: as its content shows."
+    )
+    quotes: bool | None = Field(
+        default=None,
+        description="Table: whether quotes enclose cells rather than being letters; default: as its content shows.",
+    )
+    encoding: str = Field(
+        default="utf-8", description="Encoding of the files; UTF-16 is recognised where utf-8 is given."
+    )
     source_heads: bool = Field(
         default=False,
         description="Whether source words carry the index of their head in a dependency tree: the|2 cat|3 sleeps|0.",

@@ -15,9 +15,9 @@ from pydantic import BeforeValidator, Field, model_validator
 from harken.data.io.keys import CorpusName, DataTable, PreparedDir, Seed, Share
 from harken.paths import BaseDir, FilesInDir
 
-Format = Literal["auto", "table", "prefix", "folder", "trees", "ts", "arrays", "steps", "rows"]
+Format = Literal["auto", "table", "prefix", "folder", "trees", "ts", "arrays", "steps", "rows", "ucr", "arff"]
 Positive = Annotated[int, Field(gt=0)]
-SIGNALS = ("ts", "arrays", "steps", "rows")
+SIGNALS = ("ts", "arrays", "steps", "rows", "ucr", "arff")
 
 
 class SplitExamples(DataTable):
@@ -66,21 +66,28 @@ class ExamplesConfig(DataTable):
     format: Format = Field(
         "auto",
         description=(
-            "table: CSV, TSV, JSONL; prefix: the label is the first word of the line; folder: one text "
-            "file per class, named after it; trees: bracketed trees with a label on every phrase; ts: "
+            "table: CSV, TSV, JSON, JSONL, Parquet, Excel; prefix: the label is the first word of the line; folder: "
+            "one text file per class, named after it; trees: bracketed trees with a label on every phrase; ts: "
             "UEA's .ts; arrays: .npz; steps: CSV with one time step per row; rows: CSV with one example "
-            "per row, numbers and then the label; auto: by file name"
+            "per row, numbers and then the label; ucr: the label first; arff: UCR's and UEA's .arff; auto: by file "
+            "name"
         ),
     )
     text_column: str | list[str] = Field(
         "text", description="table: the column of the text, or several, which are joined"
     )
     label_column: str = Field("label", description="table and steps: the column of the label")
-    header: bool = Field(
-        True, description="table and steps: whether the first line names the columns; otherwise they are 0, 1 ..."
+    header: bool | None = Field(
+        None,
+        description=(
+            "table and steps: whether the first line names the columns, which otherwise are 0, 1 ...; default: as its "
+            "content shows"
+        ),
     )
-    quotes: bool = Field(True, description="table: whether quotes enclose cells; false where they are part of the text")
-    encoding: str = Field("utf-8", description="prefix and folder: text encoding of the files")
+    quotes: bool | None = Field(
+        None, description="table: whether quotes enclose cells rather than being letters; default: as its content shows"
+    )
+    encoding: str = Field("utf-8", description="encoding of text files; UTF-16 is recognised where utf-8 is given")
     names: dict[str, str] | None = Field(
         None, description="new name for each label of the files; examples with other labels are dropped"
     )

@@ -1,6 +1,6 @@
 r"""Inputs without their answers: the texts of a file, read as the data that a model was trained on.
 
-    auto      by the name of the file (.csv, .tsv, .jsonl, .conllu), else as the training data where the first lines of
+    auto      by the name of the file (a table, .conllu), else as the training data where the first lines of
               the file look like it, else lines
     lines     one text a line, whatever is on it
 
@@ -25,14 +25,15 @@ from typing import Any, NamedTuple
 
 from harken.data.io.files import ending, read_lines
 from harken.data.io.formats import Layout, format_of, read_column, read_pairs
-from harken.data.io.table import is_jsonl, is_number, read_table
+from harken.data.io.table import has_lists, is_number, is_table, read_table
 from harken.data.text.examples_config import ExamplesConfig
-from harken.data.text.labelled import FORMATS, TABLES, first_word, read_texts, text_columns
+from harken.data.text.labelled import FORMATS, first_word, read_texts, text_columns
 from harken.data.text.pairs import Pair
 from harken.data.text.tagged import read_words
 from harken.errors import UserError
 
 LINES = "lines"
+PAIR_TABLES = ("table", "tsv", "jsonl")
 SAMPLED = 50  # lines at the start of a file that its format is told from
 CONLL = (".conll", ".bio", ".iob", ".iob2")
 
@@ -64,7 +65,14 @@ def labelled_inputs(
         return Inputs(read_lines(path), None)
     if form == "table":
         columns = [column] if column is not None else text_columns(data)
-        table = read_table(path, columns, header=data.header, quotes=data.quotes, remedy="name it with --text-column")
+        table = read_table(
+            path,
+            columns,
+            header=data.header,
+            quotes=data.quotes,
+            encoding=data.encoding,
+            remedy="name it with --text-column",
+        )
         rows = zip(*(table[name] for name in columns), strict=True)
         named = f"texts from the column{'s' * (len(columns) > 1)} {' and '.join(columns)}"
         return Inputs(_texts(rows, path), f"reading {path.name} as a table: {named}")
@@ -95,7 +103,7 @@ def trained_format(data: ExamplesConfig) -> str | None:
 
 def by_name(path: Path) -> str | None:
     """`table` where the name of the file says so."""
-    return "table" if ending(path) in TABLES else None
+    return "table" if is_table(path) else None
 
 
 def looks_like_trees(lines: Iterable[str]) -> bool:
@@ -124,9 +132,11 @@ def _labelled_format(path: Path, data: ExamplesConfig, labels: Collection[str]) 
     trained = trained_format(data)
     if by_name(path):
         return "table"
-    if trained not in ("prefix", "trees"):
+    if trained not in ("prefix", "trees", "table"):
         return LINES
     sample = head(path)
+    if trained == "table":
+        return "table" if has_tabs(sample) else LINES
     if trained == "trees" and looks_like_trees(sample):
         return "trees"
     pairs = [first_word(line) for line in sample]
@@ -151,20 +161,19 @@ def source_inputs(path: Path, data: Any, form: str = "auto", column: int | str |
 
     Args:
         data: the `[data]` table of its training (`harken.data.text.config.DataConfig`).
-        form: `auto`, `lines`, `tsv` or `jsonl`.
-        column: of a TSV file by number or name, or the key of JSONL, in the place of data.source_column.
+        form: `auto`, `lines`, `table`, `tsv` or `jsonl`.
+        column: of a table by number or name, or the key of JSON, in the place of data.source_column.
 
     Raises:
         UserError: an unknown format, or a file that cannot be read.
     """
-    form = _chosen(form, (LINES, "tsv", "jsonl")) or _source_format(path, data, column)
+    form = _chosen(form, (LINES, *PAIR_TABLES)) or _source_format(path, data, column)
     if form == LINES:
         return Inputs(read_lines(path, data.max_line_bytes), None)
-    same = form == _pair_format(data)
-    chosen = column if column is not None else data.source_column if same else None
-    header = (same and data.header) or isinstance(chosen, str)
-    layout = Layout(form, chosen, None, header, data.max_line_bytes)
-    shown = chosen if chosen is not None else 0 if form == "tsv" else "source"
+    form = format_of(path, None, form)
+    layout = _pair_layout(data, form, column, None)
+    chosen = layout.source_column
+    shown = chosen if chosen is not None else "source" if form == "jsonl" else 0
     return Inputs(read_column(path, layout), f"reading {path.name} as {form}: sources from the column {shown}")
 
 
@@ -186,15 +195,10 @@ def evaluated_pairs(
     if len(files) > 2:
         raise UserError(f"{len(files)} files are given; a translator is scored on one with both sides, or on two")
     source, target = files[0], files[1] if len(files) == 2 else None
-    chosen = _chosen(form, ("text", "tsv", "jsonl")) or format_of(source, target)
-    trained = _pair_format(data)
-    left, right = (
-        place(given) if given is not None else own if chosen == trained else None
-        for given, own in ((source_column, data.source_column), (target_column, data.target_column))
-    )
-    header = (chosen == trained and data.header) or isinstance(left, str) or isinstance(right, str)
+    chosen = format_of(source, target, _chosen(form, ("text", *PAIR_TABLES)) or "auto")
+    layout = _pair_layout(data, chosen, place(source_column), place(target_column))
     pairs, skipped = [], 0
-    for texts in read_pairs(source, target, Layout(chosen, left, right, header, data.max_line_bytes)):
+    for texts in read_pairs(source, target, layout):
         if target is None and not all(text.strip() for text in texts):
             skipped += 1  # two files stay aligned with the translations of other systems, so there all lines count
         else:
@@ -202,6 +206,17 @@ def evaluated_pairs(
     if not pairs:
         raise UserError(f"{source} is empty; give at least one sentence with its translation")
     return pairs, [f"{source}: skipped {skipped:,}: empty side"] if skipped else []
+
+
+def _pair_layout(data: Any, form: str, source: int | str | None, target: int | str | None) -> Layout:
+    """How a file is read by a model of other files: names of columns hold for all, the rest for the same format."""
+    same = form == _pair_format(data)
+    left, right = (
+        given if given is not None else own if same or (isinstance(own, str) and form != "text") else None
+        for given, own in ((source, data.source_column), (target, data.target_column))
+    )
+    header = data.header if same and not any(isinstance(given, str) for given in (source, target)) else None
+    return Layout(form, left, right, header, data.max_line_bytes, data.quotes if same else None)
 
 
 def place(column: str | None) -> int | str | None:
@@ -215,14 +230,12 @@ def _pair_format(data: Any) -> str | None:
 
 
 def _source_format(path: Path, data: Any, column: int | str | None) -> str:
-    if is_jsonl(path):
-        return "jsonl"
-    if ending(path) in (".tsv", ".tab") or column is not None:
-        return "tsv"
+    if is_table(path) or column is not None:
+        return "table"
     if _pair_format(data) != "tsv":
         return LINES
     sample = head(path)  # a model of pairs.txt is given another file of pairs, or plain text
-    return "tsv" if sample and all("\t" in line for line in sample) else LINES
+    return "tsv" if has_tabs(sample) else LINES
 
 
 def sentence_inputs(path: Path, data: Any, form: str = "auto", column: int | str | None = None) -> Inputs:
@@ -258,7 +271,12 @@ def _sentence_format(path: Path, data: Any, column: int | str | None) -> str:
 
 def _tag_format(path: Path) -> str | None:
     kind = ending(path)
-    return "conllu" if kind == ".conllu" else "jsonl" if is_jsonl(path) else "conll" if kind in CONLL else None
+    return "conllu" if kind == ".conllu" else "jsonl" if has_lists(path) else "conll" if kind in CONLL else None
+
+
+def has_tabs(lines: Sequence[str]) -> bool:
+    """Whether lines look like rows of a table whose name does not say so."""
+    return bool(lines) and all("\t" in line for line in lines)
 
 
 def head(path: Path) -> list[str]:

@@ -1,6 +1,6 @@
 r"""Texts with labels out of files: tables, lines that begin with their label, and a file for each class.
 
-    table     read_table's columns: CSV, TSV, JSONL; several columns of text are joined
+    table     columns of a table (`harken.data.io.table`); several columns of text are joined
     prefix    label, space or tab, text: `__label__good what a film`, `DESC:manner How did ...`
     folder    Arabic.txt, Greek.txt ...: a text a line, its label is the name of the file
     trees     bracketed trees with a label on every phrase, as the Stanford Sentiment Treebank (Socher et al., 2013)
@@ -14,15 +14,13 @@ r"""Texts with labels out of files: tables, lines that begin with their label, a
 
 from __future__ import annotations
 
-import codecs
-import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harken.data.io.files import ending, open_bytes, read_lines
-from harken.data.io.table import CELL_BYTES, table_rows
+from harken.data.io.files import read_lines
+from harken.data.io.table import CELL_BYTES, is_table, table_rows
 from harken.data.text.examples import Example, Labelled
 from harken.data.text.examples_config import ExamplesConfig
 from harken.data.tokenizers.case_marks import marked
@@ -72,7 +70,6 @@ def read_trees(path: Path) -> Iterator[Example]:
 
 
 MARK = "__label__"  # fastText's
-TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json")
 TAG = re.compile(r"<[^<>]{1,200}>")
 
 
@@ -99,7 +96,7 @@ def format_of(path: Path, data: ExamplesConfig) -> str:
         return data.format
     if path.is_dir():
         return "folder"
-    return "table" if ending(path) in TABLES else "prefix"
+    return "table" if is_table(path) else "prefix"
 
 
 def cleaned(text: str, data: ExamplesConfig) -> str:
@@ -119,7 +116,7 @@ def first_word(line: str) -> tuple[str, str]:
 
 def _table(path: Path, data: ExamplesConfig) -> Iterator[Example]:
     columns = [*text_columns(data), data.label_column]
-    _, rows = table_rows(path, columns, header=data.header, quotes=data.quotes)
+    _, rows = table_rows(path, columns, header=data.header, quotes=data.quotes, encoding=data.encoding)
     return table_examples(rows)
 
 
@@ -140,7 +137,7 @@ def _cell(value: Any) -> str:
 
 
 def _prefix(path: Path, data: ExamplesConfig) -> Iterator[Example]:
-    for number, line in enumerate(_lines(path, data.encoding), start=1):
+    for number, line in enumerate(read_lines(path, CELL_BYTES, encoding=data.encoding), start=1):
         if not line.strip():
             continue
         label, text = first_word(line) if not line.startswith("\t") else ("", line.strip())
@@ -158,23 +155,8 @@ def _folder(path: Path, data: ExamplesConfig) -> Iterator[Example]:
         raise UserError(f"{path} is no folder with a text file for each class; name one, or set data.format")
     for file in files:
         label = file.name.partition(".")[0]
-        yield from (Example(line.strip(), label) for line in _lines(file, data.encoding) if line.strip())
-
-
-def _lines(path: Path, encoding: str) -> Iterator[str]:
-    try:
-        known = codecs.lookup(encoding).name
-    except LookupError:
-        raise UserError(f'data.encoding is "{encoding}", which is no encoding; use utf-8 or latin-1') from None
-    if known == "utf-8":
-        yield from read_lines(path, CELL_BYTES)
-        return
-    try:
-        with open_bytes(path) as stream:
-            for line in io.TextIOWrapper(stream, encoding=known, newline="\n"):
-                yield line.rstrip("\r\n")
-    except UnicodeDecodeError as problem:
-        raise UserError(f"{path} is not encoded as {encoding} ({problem.reason}); set data.encoding") from None
+        lines = read_lines(file, CELL_BYTES, encoding=data.encoding)
+        yield from (Example(line.strip(), label) for line in lines if line.strip())
 
 
 READERS: dict[str, Callable[[Path, ExamplesConfig], Iterator[Example]]] = {

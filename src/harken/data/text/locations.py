@@ -57,7 +57,15 @@ def as_list(files: str | list[str] | None) -> list[str]:
 def layout_of(config: Any) -> Layout:
     """How the files of the table are to be read."""
     form = "text" if config.dir else config.format
-    return Layout(form, config.source_column, config.target_column, config.header, config.max_line_bytes)
+    return Layout(
+        form,
+        config.source_column,
+        config.target_column,
+        config.header,
+        config.max_line_bytes,
+        config.quotes,
+        config.encoding,
+    )
 
 
 def file_pairs(name: str, split: Split, layout: Layout) -> list[tuple[str, str | None]]:

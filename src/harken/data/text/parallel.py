@@ -1,6 +1,6 @@
 """A corpus of sentence pairs from what the `[data]` table of a recipe names.
 
-    files      source and target: aligned text, TSV or JSONL, plain, .gz or .xz, several per side
+    files      source and target: aligned text or tables, plain or compressed, several per side
     a folder   dir and pair: train.en.gz, val.en.gz, test*.en.gz ... as Multi30k lays them out
     built in   corpus = "phrasebook", or one for another seq2seq job (`harken.data.synthetic.seq2seq`): "dates" ...
 
@@ -15,17 +15,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harken.data.io.files import read_lines
 from harken.data.io.folders import Split
-from harken.data.io.formats import Layout, format_of, read_jsonl, read_pairs, read_tsv
+from harken.data.io.formats import Layout, PairTable, format_of, parse_records, read_pairs, record_pairs
 from harken.data.io.in_memory import refuse_gaps
-from harken.data.io.table import nested_columns
-from harken.data.parts import Division, divide, divide_files, file_digests
+from harken.data.io.records import is_json_lines
+from harken.data.io.table import read_table
+from harken.data.parts import Division, divide, divide_files, file_digests, read_parts
 from harken.data.prepared.blocks import Block
 from harken.data.prepared.scan import Reader, RowKind, Scanned
 from harken.data.prepared.store import Store, prepared_folder
@@ -66,22 +66,36 @@ def read_corpus(config: Any) -> Corpus:
 def corpus_of_table(config: Any, table: Mapping[str, list[Any]]) -> Corpus:
     """Pairs out of a table in memory, some split off to validate and to test on.
 
-    The columns are `source` and `target`, or as `data.source_column` and `data.target_column` name them; a dotted name
-    reads nested objects, as in "translation.en".
+    The columns are as `data.source_column` and `data.target_column` name them; a dotted name reads nested objects:
+    "translation.en". By default they are `source` and `target`, or the only two that hold texts.
 
     Raises:
         UserError: a column that is not there, or a cell without anything.
     """
-    chosen = (config.source_column, "source"), (config.target_column, "target")
-    names = [list(table)[column] if isinstance(column, int) else column or default for column, default in chosen]
-    columns, skipped = nested_columns(table, names), Counter[str]()
+    chosen = [list(table)[column] if isinstance(column, int) else column for column in _columns(config)]
+    names = [name or default for name, default in zip(chosen, _text_columns(table), strict=True)]
+    columns, skipped = read_table(table, names), Counter[str]()
     refuse_gaps(columns, names)
     texts = ([" ".join(str(cell).split()) for cell in columns[name]] for name in names)
-    pairs = _filtered((Pair(*row) for row in zip(*texts, strict=True)), "train", config, skipped, limited=True)
+    raw = (Pair(*row) for row in zip(*texts, strict=True))
+    pairs = list(_filtered(raw, "train", config, skipped, limited=True))
     if not pairs:
         raise nothing_left("train", ["the table"], skipped)
     parts = divide(PAIRS, pairs, held_out_sizes(config, ()), config.seed, [], reason=LEFT_OUT)
     return _corpus(config, config.name or "table", parts, {}, skipped)
+
+
+def _columns(config: Any) -> tuple[int | str | None, int | str | None]:
+    return config.source_column, config.target_column
+
+
+def _text_columns(table: Mapping[str, list[Any]]) -> tuple[str, str]:
+    """The two columns that hold a pair where none are named: by their names, or because no others hold texts."""
+    firsts = {name: next((cell for cell in cells if cell is not None), None) for name, cells in table.items()}
+    texts = [name for name, cell in firsts.items() if isinstance(cell, str)]
+    for name, cell in firsts.items():  # {"translation": {"en": ..., "fr": ...}}
+        texts += [f"{name}.{key}" for key in cell] if isinstance(cell, Mapping) else []
+    return (texts[0], texts[1]) if len(texts) == 2 and not {"source", "target"} <= set(texts) else ("source", "target")
 
 
 def _corpus(
@@ -116,43 +130,85 @@ def _divide_files(
         scanned.skipped = Counter({f"train: {reason}": count for reason, count in scanned.skipped.items()})
 
     limits = config.skip_empty, config.max_words, config.max_characters
+    tables = _line_tables(files, layout)
+    if tables is None:
+        return _divide_rows(config, files, layout, folder, sizes, held_out, [contents, limits])
     reader = Reader(
         files,
         layout.max_line_bytes,
         PAIRS,
-        lambda block: _parse_block(block, layout),
+        lambda block: _parse_block(block, layout, tables),
         config.seed,
         sides=2,
         skip=partial(skip_reason, skip_empty=limits[0], max_words=limits[1], max_characters=limits[2]),
         finish=lower if config.lowercase else lambda columns: columns,
-        has_header=lambda block: layout.header and _format(block, layout) == "tsv",
+        has_header=lambda block: block.files[0] in tables and bool(tables[block.files[0]].table.dialect.header),
     )
     paths = [path for group in files for path in group]
     contents = [file_digests(paths), contents, [len(group) for group in files], repr(layout), limits, config.lowercase]
     return divide_files(Store(folder), _name(config), reader, contents, sizes, held_out, LEFT_OUT, check)
 
 
-def _format(block: Block, layout: Layout) -> str:
-    return "text" if len(block.files) == 2 else format_of(block.files[0], None, layout.format)
+def _line_tables(files: Sequence[tuple[str, ...]], layout: Layout) -> dict[str, PairTable] | None:
+    """The tables among files whose lines are rows; None where some file cannot be read line by line."""
+    tables = {}
+    if layout.encoding != "utf-8":
+        return None
+    for path in (group[0] for group in files if len(group) == 1):
+        if format_of(path, None, layout.format) == "jsonl":
+            if not is_json_lines(path):
+                return None
+            continue
+        tables[path] = PairTable(path, layout)
+        tables[path].table.close()
+        if not tables[path].is_linewise:
+            return None
+    return tables
 
 
-def _parse_block(block: Block, layout: Layout) -> Columns:
+def _parse_block(block: Block, layout: Layout, tables: Mapping[str, PairTable]) -> Columns:
     """Both sides of the pairs of a block of lines."""
     if len(block.files) == 2:
         return [text.strip() for text in block.lines(0)], [text.strip() for text in block.lines(1)]
-    path, lines = block.files[0], enumerate(block.lines(0), start=block.first)
-    if _format(block, layout) == "jsonl":
-        pairs = list(read_jsonl(path, layout, lines))
+    path, lines = block.files[0], block.lines(0)
+    if path not in tables:
+        pairs = list(record_pairs(parse_records(lines, block.first, path), path, layout))
     else:
-        if layout.header and block.first > 1:
-            lines = chain([(1, _header(path, layout.max_line_bytes))], lines)  # type: ignore[assignment]
-        pairs = list(read_tsv(path, layout, lines))
+        skipped = int(block.first == 1 and bool(tables[path].table.dialect.header))
+        pairs = list(tables[path].pairs_of(lines[skipped:], block.first + skipped))
     return [source.strip() for source, _ in pairs], [target.strip() for _, target in pairs]
 
 
-@lru_cache(maxsize=16)
-def _header(path: str, max_line_bytes: int) -> str:
-    return next(iter(read_lines(path, max_line_bytes)), "")
+def _divide_rows(
+    config: Any,
+    files: Sequence[tuple[str, ...]],
+    layout: Layout,
+    folder: Path,
+    sizes: Mapping[str, Size],
+    held_out: Sequence[Pair],
+    contents: Any,
+) -> Division:
+    """The training pairs on disk, out of files whose rows are not lines: they are written as rows first."""
+
+    def rows(skipped: Counter[str]) -> Iterator[tuple[str, str]]:
+        texts = (
+            pair for source, *target in files for pair in read_pairs(source, target[0] if target else None, layout)
+        )
+        pairs = (_pair(*sides, False, "") for sides in texts)
+        reasons: Counter[str] = Counter()
+        count = 0
+        for pair in _filtered(pairs, "train", config, reasons, limited=True):
+            count += 1
+            yield pair.source, pair.target
+        skipped.update(reasons)
+        if not count:
+            raise nothing_left("train", [group[0] for group in files], _without_split(reasons))
+
+    paths = [path for group in files for path in group]
+    key = [file_digests(paths), contents, repr(layout), config.lowercase]
+    parts = read_parts(PAIRS, rows, sizes, config.seed, held_out, folder=folder, name=_name(config), contents=key)
+    parts.skipped = {LEFT_OUT if reason == DUPLICATES else reason: n for reason, n in parts.skipped.items()}
+    return parts
 
 
 def skip_reason(
@@ -197,7 +253,11 @@ def _read_built_in(config: Any) -> Corpus:
 
 
 def _lowercase(pairs: Iterable[Pair]) -> list[Pair]:
-    return [Pair(pair.source.lower(), pair.target.lower(), pair.alignment, pair.heads) for pair in pairs]
+    return list(map(_lowercase_pair, pairs))
+
+
+def _lowercase_pair(pair: Pair) -> Pair:
+    return Pair(pair.source.lower(), pair.target.lower(), pair.alignment, pair.heads)
 
 
 def _read_split(
@@ -209,25 +269,27 @@ def _read_split(
                 yield _pair(*texts, config.source_heads, f"{source}, line {line}")
 
     reasons: Counter[str] = Counter()
-    pairs = _filtered(raw(), name, config, reasons, limited)
+    pairs = list(_filtered(raw(), name, config, reasons, limited))
     if not pairs:
-        raise nothing_left(name, split.sources, {reason.partition(": ")[2]: count for reason, count in reasons.items()})
+        raise nothing_left(name, split.sources, _without_split(reasons))
     skipped.update(reasons)
     return pairs
 
 
 def _filtered(
     pairs: Iterable[Pair], name: str, config: Any, skipped: Counter[str], limited: bool = False
-) -> list[Pair]:
+) -> Iterator[Pair]:
     """Pairs without those that are skipped; length limits hold where `limited`."""
     limits = (config.max_words, config.max_characters) if limited else (None, None)
-    chosen = []
     for pair in pairs:
         if reason := skip_reason(pair.source, pair.target, config.skip_empty, *limits):
             skipped[f"{name}: {reason}"] += 1
         else:
-            chosen.append(pair)
-    return _lowercase(chosen) if config.lowercase else chosen
+            yield _lowercase_pair(pair) if config.lowercase else pair
+
+
+def _without_split(reasons: Mapping[str, int]) -> dict[str, int]:
+    return {reason.partition(": ")[2]: count for reason, count in reasons.items()}
 
 
 def _pair(source: str, target: str, headed: bool, where: str) -> Pair:

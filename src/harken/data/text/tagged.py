@@ -2,9 +2,9 @@
 
     .conllu          Universal Dependencies: ten columns; `upos`, `xpos`, `deprel` ... by name; ids with - or . skipped
     other text       CoNLL columns: a word and its tag a line, a blank line between sentences
-    .jsonl           {"tokens": [...], "tags": [...]} a line
+    .jsonl           {"tokens": [...], "tags": [...]} a line; .json and .parquet likewise
 
-All plain, .gz or .xz. Word and tag stand in the first and the last column where nothing else is said.
+All plain or compressed. Word and tag stand in the first and the last column where nothing else is said.
 
 >>> lines = ["the\\tO", "Eiffel\\tB-location", "Tower\\tI-location", "", "rain\\tO"]
 >>> [sentence.tags for sentence in parse_columns(lines, "example", 0, -1)]
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harken.data.io.files import ending, read_lines
-from harken.data.io.table import is_jsonl, read_table, table_rows
+from harken.data.io.table import has_lists, read_table, table_rows
 from harken.errors import UserError
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -86,7 +86,7 @@ def read_words(path: str | Path, form: str, word: Column = None) -> Iterator[lis
 
 def format_of(path: Path) -> str:
     """The format of a file by its ending, without .gz or .xz."""
-    return "conllu" if ending(path) == ".conllu" else "jsonl" if is_jsonl(path) else "conll"
+    return "conllu" if ending(path) == ".conllu" else "jsonl" if has_lists(path) else "conll"
 
 
 def parse_columns(
@@ -105,7 +105,7 @@ def parse_columns(
                 yield Tagged(tuple(words), tuple(tags))
                 words, tags = [], []
             continue
-        if line == SKIPPED:
+        if line == SKIPPED or line.startswith(DOCUMENT):
             continue
         cells = line.split(separator or ("\t" if "\t" in line else None))
         required = max(word, tag) + 1 if tag >= 0 else max(2, word + 1)
@@ -124,6 +124,7 @@ def parse_columns(
         yield Tagged(tuple(words), tuple(tags))
 
 
+DOCUMENT = "-DOCSTART-"  # begins a document in CoNLL-2003, and is no word
 SKIPPED = "\t#"  # stands for a line that is no word, so that the others keep their numbers
 
 

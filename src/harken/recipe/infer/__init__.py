@@ -25,11 +25,10 @@ from harken.files import expand_user
 from harken.recipe.infer.files import infer_file
 from harken.recipe.infer.folders import infer_folder
 from harken.recipe.infer.inferred import MINUTES, Inferred, is_data, write_recipe
+from harken.recipe.infer.questions import Undecided, run_name
 from harken.registry import JOBS
 
-__all__ = ["MINUTES", "Inferred", "infer", "is_data", "recipe_file", "write_recipe"]
-
-ARCHIVES = (".tar", ".zip", ".tgz", ".7z")
+__all__ = ["MINUTES", "Inferred", "Undecided", "infer", "is_data", "recipe_file", "write_recipe"]
 
 
 def infer(
@@ -46,45 +45,52 @@ def infer(
         task: the job, where it is known.
         text: the column of a table that is read: texts, recordings, pictures.
         target: the column that is predicted: labels, translations, numbers, captions.
-        pair: of a folder with files train.LANG of more than two languages, those to translate: "en-de".
+        pair: of data in more than two languages, those to translate: "en-de".
 
     Raises:
-        UserError: the data cannot be read, or more than one job or column is possible; it says what to add.
+        Undecided: more than one job or column is possible; it has the choices and the command of the likeliest.
+        UserError: the data cannot be read; it says what to do.
     """
-    place = expand_user(path)
+    data = expand_user(path)
     if task is not None and task not in JOBS:
         raise UserError(f"there is no task {task!r}; choose from {', '.join(JOBS)}")
-    if not place.exists():
+    if not data.exists():
         raise UserError(f"{path} does not exist; check the path")
-    if any(suffix in ARCHIVES for suffix in place.suffixes):
-        raise UserError(f"{path} is an archive; unpack it and give the file or folder inside")
-    if place.is_dir():
-        return infer_folder(place.resolve(), task, text, target, pair)
-    return infer_file(place.resolve(), task, text, target)
+    try:
+        if data.is_dir():
+            return infer_folder(data.resolve(), task, text, target, pair)
+        return infer_file(data.resolve(), task, text, target, pair)
+    except Undecided as undecided:
+        given = {"task": task, "text": text, "target": target, "pair": pair}
+        options = {key: value for key, value in given.items() if value is not None}
+        complete = undecided.within(["harken", "train", str(path)], options, ["--out", f"runs/{run_name(path)}"])
+        raise complete from None
 
 
 def recipe_file(
     data: str | Path,
-    place: Path,
+    path: Path,
     overrides: Sequence[str] = (),
     *,
     task: str | None = None,
     text: str | None = None,
     target: str | None = None,
+    pair: str | None = None,
     keep: bool = False,
     replace: bool = False,
-) -> tuple[Path, str]:
-    """Infer a recipe from data and save it; returns its path and what to tell the user.
+) -> tuple[Path, str, Sequence[str]]:
+    """Infer a recipe from data and save it; returns its path, a note for the user, and overrides that are not in it.
 
     Args:
-        place: where the recipe is saved.
-        overrides: become part of the recipe; `data.pair=en-de` among them chooses the languages of a folder.
-        keep: take the recipe that is there already, as a resumed run does.
+        path: where the recipe is saved.
+        overrides: become part of the recipe; `data.pair=en-de` among them chooses languages, as `pair` does.
+        keep: take the recipe that is there already, as a resumed run does; overrides are not in it.
         replace: overwrite what is there.
     """
-    if keep and place.is_file():
-        return place, ""
-    pair = next((value.partition("=")[2] for value in overrides if value.startswith("data.pair=")), None)
-    inferred = infer(data, task=task, text=text, target=target, pair=pair)
-    write_recipe(inferred, place, MINUTES, replace, overrides)
-    return place, f"{data}: {inferred.reason}\n\n{place.read_text(encoding='utf-8')}\nThe recipe is in {place}"
+    if keep and path.is_file():
+        return path, "", overrides
+    pairs = [override.partition("=")[2] for override in overrides if override.startswith("data.pair=")]
+    overrides = [override for override in overrides if not override.startswith("data.pair=")]
+    inferred = infer(data, task=task, text=text, target=target, pair=pair or next(iter(pairs), None))
+    write_recipe(inferred, path, MINUTES, replace, overrides)
+    return path, f"{data}: {inferred.reason}\n\n{path.read_text(encoding='utf-8')}\nThe recipe is in {path}", ()

@@ -4,51 +4,67 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from harken.data.io.files import ending
+from harken.data.io.table import is_table
+from harken.data.io.translation_memories import ENDINGS as MEMORIES
+from harken.data.text.tagged import iterate_tagged
 from harken.errors import UserError
-from harken.recipe.infer.columns import AUDIO, IMAGES, Column, read_records, read_separated, read_text
+from harken.recipe.infer.columns import AUDIO, IMAGES, MOST_ROWS, Column, Table, read_sample, read_text
 from harken.recipe.infer.inferred import Inferred
-from harken.recipe.infer.tables import infer_table
+from harken.recipe.infer.pairs import (
+    choose_pair,
+    infer_aligned,
+    infer_archive,
+    infer_language_folder,
+    infer_memory,
+    language_files,
+)
+from harken.recipe.infer.questions import Undecided
+from harken.recipe.infer.refusals import refuse_other_formats
+from harken.recipe.infer.tables import infer_table, language_tokenizer
 
+SENTENCES = 2000  # with tags that are looked at
 FIRST_WORDS = 100  # distinct first words of lines that may be labels
-SMALL_TEXT = 3_000_000  # characters up to which a language model reads characters
 NUMBERS = re.compile(r"[-+\d.e]+([\s,]+[-+\d.e]+){2,}")
-LANGUAGE_FILE = re.compile(r"(.+?)\.((?!gz|xz)[a-z]{2,3})(\.gz|\.xz)?")
-NO_LANGUAGES = {"txt", "csv", "tsv", "tab", "json", "jsonl", "conllu", "conll", "npz", "ts", "md", "toml", "tra", "tes"}
 
 
-def infer_file(path: Path, task: str | None, text: str | None, target: str | None) -> Inferred:
+def infer_file(path: Path, task: str | None, text: str | None, target: str | None, pair: str | None = None) -> Inferred:
     """The recipe of one file; raises UserError as `infer`."""
     kind = ending(path)
+    if path.suffix == ".zip" and (pairs := infer_archive(path, pair)) is not None:
+        return pairs
+    refuse_other_formats(path)
+    if kind in MEMORIES and task in (None, "translate"):
+        return infer_memory(path, pair)
     if kind in SPECIAL:
         return SPECIAL[kind](path, task)
     if kind in (*AUDIO, *IMAGES):
         raise UserError(f"{path} is a single file; give the folder of such files, with a table of their texts")
+    if is_table(path):
+        return infer_table(read_sample(path), task, text, target)
     content, encoding = read_text(path)
-    if kind in (".jsonl", ".ndjson", ".json"):
-        return infer_table(read_records(path, content), task, text, target)
-    if kind in (".csv", ".tsv", ".tab"):
-        return infer_table(read_separated(path, content, "," if kind == ".csv" else "\t"), task, text, target)
     lines = content.split("\n")
     for rule in (_stories, _tagged_columns):
         if task in (None, "tag", "answer") and (inferred := rule(path, lines)) and task in (None, inferred.task):
             return inferred
     filled = [line for line in lines if line.strip()]
+    if task != "language" and sum("\t" in line for line in filled) > 0.95 * len(filled):
+        return infer_table(read_sample(path), task, text, target)
     if task != "language" and all(NUMBERS.fullmatch(line.strip()) for line in filled[:200]):
         return _number_rows(path, task)
-    if task != "language" and sum("\t" in line for line in filled) > 0.95 * len(filled):
-        return infer_table(read_separated(path, content, "\t"), task, text, target)
-    if task is None and (other := _partner(path)) is not None:
-        raise UserError(
-            f"{path} has a partner {other.name}; give the folder to translate, or --task language for a language model"
-        )
-    if task in (None, "classify") and (inferred := _prefixed(path, filled, encoding)):
+    if task in (None, "translate") and (inferred := _with_partner(path, pair)) is not None:
         return inferred
+    sample = Table(str(path), ["line"], [[line] for line in filled[:MOST_ROWS]], has_header=False)
+    if task in (None, "classify") and (inferred := _prefixed(path, filled, encoding)):
+        rows = [[*line.split(None, 1), ""][:2] for line in filled[:MOST_ROWS]]
+        return replace(inferred, sample=Table(str(path), ["label", "text"], rows, has_header=False))
     if task in (None, "language", "masked", "elmo"):
-        return _plain_text(path, content, task or "language")
+        return replace(_plain_text(path, content, task or "language"), sample=sample)
     raise UserError(f"{path} is plain text, which a {task} recipe does not read; give a table, or --task language")
 
 
@@ -59,13 +75,13 @@ def _number_rows(path: Path, task: str | None) -> Inferred:
         return Inferred(task, "rows of numbers, the last of which is the label", data)
     if task == "handwriting":
         return Inferred(task, "points of the pen", {"train": str(path)})
-    raise UserError(f"{path} holds rows of numbers; add --task classify where the last number of a row is its label")
+    choices = [{"task": "classify"}, {"task": "handwriting"}]
+    raise Undecided(f"{path} holds rows of numbers, whose last may be their label (classify)", "Which job?", choices)
 
 
 def _plain_text(path: Path, content: str, task: str) -> Inferred:
-    small = len(content) < SMALL_TEXT
-    tokens = {"kind": "character"} if small else {"kind": "bpe", "size": 8000}
-    return Inferred(task, "plain text", {"train": str(path)}, {"tokenizer": tokens} if task == "language" else {})
+    tables = {"tokenizer": language_tokenizer(len(content))} if task == "language" else {}
+    return Inferred(task, "plain text", {"train": str(path)}, tables)
 
 
 def _signals(path: Path, task: str | None) -> Inferred:
@@ -75,7 +91,16 @@ def _signals(path: Path, task: str | None) -> Inferred:
 
 def _conllu(path: Path, task: str | None) -> Inferred:
     _only(path, task, "tag")
-    return Inferred("tag", "CoNLL-U, whose universal part-of-speech tags are learnt", {"train": str(path)})
+    data = {"train": str(path), "format": "conllu"}
+    reason = "CoNLL-U, whose universal part-of-speech tags are learnt"
+    return Inferred("tag", reason, data, sample=_tagged_words(path, "conllu"))
+
+
+def _tagged_words(path: Path, form: str) -> Table:
+    """The words and tags of some sentences."""
+    sentences = islice(iterate_tagged(path, form), SENTENCES)
+    rows = [[word, tag] for sentence in sentences for word, tag in zip(*sentence, strict=True)]
+    return Table(str(path), ["word", "tag"], rows, has_header=False)
 
 
 def _arrays(path: Path, task: str | None) -> Inferred:
@@ -102,19 +127,29 @@ def _only(path: Path, task: str | None, possible: str) -> None:
         raise UserError(f"{path} is data for --task {possible}, not {task}; leave the option out")
 
 
-SPECIAL: dict[str, Callable[[Path, str | None], Inferred]] = {".conllu": _conllu, ".ts": _signals, ".npz": _arrays}
+SPECIAL: dict[str, Callable[[Path, str | None], Inferred]] = {
+    ".conllu": _conllu,
+    ".ts": _signals,
+    ".arff": _signals,
+    ".npz": _arrays,
+}
 
 
-def _partner(path: Path) -> Path | None:
-    """Of a file NAME.LANG, the first of the same name in another language that lies beside it."""
-    name = LANGUAGE_FILE.fullmatch(path.name)
-    if name is None or name[2] in NO_LANGUAGES:
+def _with_partner(path: Path, pair: str | None) -> Inferred | None:
+    """A file NAME.LANG that lies beside the same in another language: their lines are pairs."""
+    groups = language_files([other.name for other in path.parent.iterdir() if other.is_file()])
+    files = next((files for files in groups.values() if path.name in files.values()), None)
+    if files is None:
         return None
-    for other in sorted(path.parent.iterdir()):
-        fits = LANGUAGE_FILE.fullmatch(other.name)
-        if fits and fits[1] == name[1] and fits[2] not in {name[2], *NO_LANGUAGES}:
-            return other
-    return None
+    own = next(language for language, name in files.items() if name == path.name)
+    others = [language for language in files if language != own]
+    if pair is None and len(others) > 1:
+        choices = [{"pair": f"{own}-{language}"} for language in others]
+        raise Undecided(f"{path} has partners in {', '.join(others)}", "Which languages, source first?", choices)
+    source, target = choose_pair(path, [*files], pair or f"{own}-{others[0]}", "files")
+    if path.name.startswith("train."):
+        return infer_language_folder(path.parent, [source, target], f"{source}-{target}")
+    return infer_aligned(path.parent / files[source], path.parent / files[target], (source, target))
 
 
 def _stories(path: Path, lines: Sequence[str]) -> Inferred | None:
@@ -129,6 +164,10 @@ def _stories(path: Path, lines: Sequence[str]) -> Inferred | None:
 def _tagged_columns(path: Path, lines: Sequence[str]) -> Inferred | None:
     """A word and its tag a line, and blank lines between sentences."""
     some = lines[:5000]
+    if _is_conllu(some):
+        return Inferred(
+            "tag", "CoNLL-U, whose universal part-of-speech tags are learnt", {"train": str(path), "format": "conllu"}
+        )
     filled = [line.split() for line in some if line.strip() and not line.startswith("#")]
     blank = sum(not line.strip() for line in some[:-1])
     widths = {len(row) for row in filled}
@@ -136,7 +175,14 @@ def _tagged_columns(path: Path, lines: Sequence[str]) -> Inferred | None:
         return None
     if not Column("tags", [row[-1] for row in filled]).is_label:
         return None
-    return Inferred("tag", "a word and its tag a line", {"train": str(path), "format": "conll"})
+    data = {"train": str(path), "format": "conll"}
+    return Inferred("tag", "a word and its tag a line", data, sample=_tagged_words(path, "conll"))
+
+
+def _is_conllu(lines: Sequence[str]) -> bool:
+    """Ten columns with tabs, the first of which is the word's number."""
+    words = [line.split("\t") for line in lines if line.strip() and not line.startswith("#")]
+    return bool(words) and all(len(cells) == 10 and re.match(r"\d", cells[0]) for cells in words)
 
 
 def _prefixed(path: Path, lines: Sequence[str], encoding: str) -> Inferred | None:

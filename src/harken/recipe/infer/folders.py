@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from harken.data.io.files import COMPRESSIONS, ending, read_lines
+from harken.data.io.files import ending, read_lines
 from harken.errors import UserError
-from harken.recipe.infer.columns import AUDIO, IMAGES
-from harken.recipe.infer.files import NO_LANGUAGES, infer_file
-from harken.recipe.infer.inferred import Inferred
+from harken.recipe.infer.columns import AUDIO, IMAGES, Table
+from harken.recipe.infer.files import infer_file
+from harken.recipe.infer.inferred import Conversion, Inferred
+from harken.recipe.infer.pairs import choose_pair, infer_aligned, infer_language_folder, language_files
+from harken.recipe.infer.questions import train_command
 
 TABLES = (".csv", ".tsv", ".jsonl", ".conllu", ".conll", ".ts")
+DOCUMENTS = ("README", "LICENSE", "LICENCE", "CITATION", "CHANGELOG")  # files about data
+PER_CLASS = 100  # files of a class that are looked at
 HELD_OUT = {"valid": ("valid", "val", "dev"), "test": ("test",)}
 
 
 def infer_folder(folder: Path, task: str | None, text: str | None, target: str | None, pair: str | None) -> Inferred:
     """The recipe of a folder; raises UserError as `harken.recipe.infer`."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    entries = sorted(path for path in folder.iterdir() if not path.name.startswith((".", "~$", "__")))
+    files = [path for path in entries if path.is_file() and not path.name.upper().startswith(DOCUMENTS)]
     names = {path.name for path in files}
     if "recipe.toml" in names:
         raise UserError(f"{folder} is a model folder; give data, or the recipe {folder / 'recipe.toml'}")
@@ -24,8 +32,13 @@ def infer_folder(folder: Path, task: str | None, text: str | None, target: str |
         return Inferred("caption", "the files of Flickr8k", {"corpus": "flickr8k", "dir": str(folder)})
     if "train.npz.xz" in names:
         return Inferred("transcribe", "the spoken digits", {"dir": str(folder)})
-    if pairs := _languages(files):
-        return _parallel(folder, pairs, pair)
+    groups = language_files([path.name for path in files])
+    if "train" in groups:
+        return infer_language_folder(folder, [*groups["train"]], pair)
+    if len(groups) == 1 and task in (None, "translate"):
+        [languages] = groups.values()
+        source, other = choose_pair(folder, [*languages], pair, "files")
+        return infer_aligned(folder / languages[source], folder / languages[other], (source, other))
     for endings, job in ((AUDIO, "transcribe"), (IMAGES, "caption")):
         media = sorted(path for path in folder.rglob("*") if path.suffix.lower() in endings)
         if media:
@@ -38,31 +51,58 @@ def infer_folder(folder: Path, task: str | None, text: str | None, target: str |
         if inferred.task != "language":
             return inferred
         return Inferred("language", "text files for training and testing", {"dir": str(folder)}, inferred.tables)
+    if task in (None, "classify") and (classes := _class_folders(folder)):
+        return classes
     if len(texts) > 1 and len(texts) == len(files) and task in (None, "classify"):
         return _by_class(folder, texts)
+    if not entries:
+        raise UserError(f"{folder} is an empty folder; give a folder with data in it, or a file")
+    if len(files) == 1:
+        return infer_file(files[0], task, text, target, pair)
+    shown = ", ".join(path.name for path in entries[:8])
+    example = next((path for path in entries if not path.name.upper().startswith(DOCUMENTS)), entries[0])
     raise UserError(
-        f"{folder} holds neither tables, nor text files alone, nor recordings or pictures with their texts; give a "
-        "file, or write a recipe with harken new"
+        f"{folder} holds neither tables, nor text files alone, nor recordings or pictures with their texts ({shown}); "
+        f"give what you mean, for example: {train_command(example)}"
     )
 
 
-def _languages(files: list[Path]) -> list[str]:
-    """The LANG of files train.LANG, plain or compressed."""
-    bare = [path.stem if path.suffix in COMPRESSIONS else path.name for path in files]
-    languages = [name.removeprefix("train.") for name in bare if name.startswith("train.") and name.count(".") == 1]
-    return sorted(
-        {name for name in languages if name.lower() not in NO_LANGUAGES}, key=lambda name: (name != "en", name)
-    )
+def _class_folders(folder: Path) -> Inferred | None:
+    """A folder for each class, with a text file for each example; or such folders in train, valid and test."""
+    parts = {name: folder / name for name in ("train", "valid", "val", "dev", "test") if (folder / name).is_dir()}
+    splits = {_split_key(name): _texts_by_class(path) for name, path in (parts or {"train": folder}).items()}
+    train = splits.get("train", {})
+    if len(train) < 2:
+        return None
+    conversions = {
+        split: Conversion(".jsonl", partial(_example_lines, classes)) for split, classes in splits.items() if classes
+    }
+    some = [(label, path) for label, paths in train.items() for path in paths[:PER_CLASS]]
+    rows = [[path.read_text(encoding="utf-8", errors="replace"), label] for label, path in some]
+    reason = f"{sum(map(len, train.values())):,} text files in a folder for each of {len(train)} classes"
+    data = {"format": "table", "text_column": "text", "label_column": "label"}
+    return Inferred("classify", reason, data, {}, conversions, Table(str(folder), ["text", "label"], rows))
 
 
-def _parallel(folder: Path, languages: list[str], pair: str | None) -> Inferred:
-    if pair is None and len(languages) != 2:
-        raise UserError(
-            f"{folder} has train files in {', '.join(languages)}; say which two to translate with --set data.pair="
-            f"{languages[0]}-{languages[-1]} (harken new: --pair)"
-        )
-    chosen = pair or "-".join(languages)
-    return Inferred("translate", f"files train.LANG, {chosen}", {"dir": str(folder), "pair": chosen})
+def _split_key(name: str) -> str:
+    return next((key for key, words in HELD_OUT.items() if name in words), name)
+
+
+def _texts_by_class(folder: Path) -> dict[str, list[Path]]:
+    """The text files of each folder in a folder; empty where something else is in them."""
+    classes = {}
+    for place in sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")):
+        paths = sorted(path for path in place.iterdir() if not path.name.startswith("."))
+        if not paths or any(path.is_dir() or path.suffix.lower() not in ("", ".txt") for path in paths):
+            return {}
+        classes[place.name] = paths
+    return classes
+
+
+def _example_lines(classes: Mapping[str, Sequence[Path]]) -> Iterator[str]:
+    for label, paths in classes.items():
+        for path in paths:
+            yield json.dumps({"text": " ".join(" ".join(read_lines(path)).split()), "label": label}, ensure_ascii=False)
 
 
 def _with_texts(
@@ -80,9 +120,13 @@ def _with_texts(
             f"{folder} has {len(media):,} {what}, but no texts to learn from them; add a table (CSV) with the columns "
             f"{columns}, or a .txt file beside each"
         )
-    rows = [(str(path), " ".join(" ".join(read_lines(path.with_suffix(".txt"))).split())) for path in beside]
+    names = ("audio", "text") if job == "transcribe" else ("image", "caption")
+    rows = [[str(path), " ".join(" ".join(read_lines(path.with_suffix(".txt"))).split())] for path in beside]
+    lines = [json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in rows]
     data = {"audio_column": "audio", "text_column": "text"} if job == "transcribe" else {}
-    return Inferred(job, f"{len(rows):,} files, each with its text beside it", data, rows=rows)
+    conversions = {"train": Conversion(".jsonl", lambda: lines)}
+    reason = f"{len(rows):,} files, each with its text beside it"
+    return Inferred(job, reason, data, {}, conversions, Table(str(folder), list(names), rows))
 
 
 def _splits(folder: Path, tables: list[Path], task: str | None, text: str | None, target: str | None) -> Inferred:

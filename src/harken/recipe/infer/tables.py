@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from harken.data.io.files import ending
-from harken.data.series.dates import read_date
+from harken.data.io.table import GUESSED, table_rows
 from harken.errors import UserError
 from harken.recipe.infer.columns import Column, Table
-from harken.recipe.infer.inferred import Inferred
+from harken.recipe.infer.inferred import Conversion, Inferred
+from harken.recipe.infer.pairs import SAMPLE, TEST_SHARE, format_languages, language_keys
+from harken.recipe.infer.questions import Undecided
+from harken.recipe.infer.series import infer_series
+from harken.recipe.infer.wide import series_in_rows, signals_in_rows
 
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "topic", "tag", "intent", "y")
 TEXT_NAMES = ("text", "sentence", "review", "content", "body", "question", "message", "tweet")
 PAIR_NAMES = re.compile(r"[a-z]{2,3}|source|target|src|tgt|trg", re.IGNORECASE)
-SEASONS = ((2, 24, 96), (3 * 24, 7, 56), (40 * 24, 12, 36), (120 * 24, 4, 16))  # hours between rows, season, window
+SMALL_TEXT = 3_000_000  # characters up to which a language model reads characters
 
 
 def infer_table(table: Table, task: str | None, text: str | None, target: str | None) -> Inferred:
     """The recipe of a table; raises UserError as `infer`."""
+    try:
+        inferred = _infer(table, task, text, target)
+    except Undecided as undecided:
+        undecided.sample = table
+        raise
+    inferred.sample = table
+    return inferred
+
+
+def _infer(table: Table, task: str | None, text: str | None, target: str | None) -> Inferred:
     for option, name in (("--text-column", text), ("--target-column", target)):
         if name is not None and name not in table.names:
-            raise UserError(f"{table.path} has no column {name!r} ({option}); it has {', '.join(table.names)}")
+            raise UserError(f"{table.path} has no column {name!r} ({option}); it has {', '.join(table.names[:50])}")
     if len(table.lists) >= 2 and task in (None, "tag"):
         words = text or _first(table, ("tokens", "words"))
         tags = target or _first(table, ("tags", "labels", "ner_tags"))
@@ -33,6 +44,10 @@ def infer_table(table: Table, task: str | None, text: str | None, target: str | 
             return Inferred(
                 "tag", "lists of words and tags", {"train": table.path, "word_column": words, "tag_column": tags}
             )
+    if (task in (None, "classify") and text is None and target is None) and (signals := signals_in_rows(table)):
+        return signals
+    if task in (None, "forecast") and (series := series_in_rows(table)):
+        return series
     kinds = {kind: [column for column in table.columns if column.kind == kind] for kind in KINDS}
     chosen = task or _task_of(table, kinds, text, target)
     builder = BUILDERS.get(chosen)
@@ -64,20 +79,45 @@ def _task_of(table: Table, kinds: Kinds, text: str | None, target: str | None) -
         return "classify"
     if len(texts) == 1 and len(numbers) == 1:
         return "regress"
+    if len(texts) == 1 and len(table.names) == 1:
+        return "language"
     described = ", ".join(f"{column.name} ({column.kind})" for column in table.columns[:12])
-    raise UserError(
-        f"{table.path} has the columns {described}, from which no job follows; add --task (such as classify), "
-        "--text-column and --target-column"
-    )
+    choices = _possible_jobs(table, kinds, text, target)
+    raise Undecided(f"{table.path} has the columns {described}, from which no job follows", "Which job?", choices)
+
+
+def _possible_jobs(table: Table, kinds: Kinds, text: str | None, target: str | None) -> list[dict[str, str]]:
+    """Jobs with the columns that they would use, the likeliest first."""
+    texts = [text] if text else [column.name for column in sorted(kinds["text"], key=_usual_text)]
+    labels = [target] if target else [column.name for column in kinds["label"]]
+    numbers = [target] if target else [column.name for column in table.columns if column.is_number]
+    jobs = [("classify", texts[:1], labels), ("translate", texts, texts), ("regress", texts[:1], numbers)]
+    choices = [
+        {"task": job, "text": read, "target": predicted}
+        for job, inputs, outputs in jobs
+        for read in inputs
+        for predicted in outputs
+        if read != predicted and (job != "translate" or inputs.index(read) < outputs.index(predicted))
+    ]
+    if not texts:
+        choices += [{"task": "forecast", "target": number} for number in reversed(numbers)]
+    if len(texts) == 1:
+        choices.append({"task": "language", "text": texts[0]})
+    return choices or [{"task": "classify", "text": text or table.names[0], "target": target or table.names[-1]}]
+
+
+def _usual_text(column: Column) -> bool:
+    return column.name.lower() not in TEXT_NAMES
 
 
 def _alike(texts: Sequence[Column]) -> bool:
-    short, long = sorted(column.characters for column in texts)
-    return long <= 2.5 * short
+    """Whether texts are about as long, in characters or in words: Chinese has few characters for a sentence."""
+    sizes = [sorted(column.characters for column in texts), sorted(column.words for column in texts)]
+    return any(long <= 2.5 * short for short, long in sizes)
 
 
 def _classify(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
-    label = target or _choose(table, kinds["label"], LABEL_NAMES, "the label", "--target-column")
+    label = target or _choose(table, kinds["label"], LABEL_NAMES, "the label", "target")
     texts = [column.name for column in kinds["text"] if column.name != label]
     known = [name for name in texts if name.lower() in TEXT_NAMES]
     chosen = [text] if text else known[:1] or texts
@@ -91,88 +131,69 @@ def _classify(table: Table, kinds: Kinds, text: str | None, target: str | None) 
 
 
 def _regress(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
-    value = target or _choose(table, kinds["number"], LABEL_NAMES, "the number", "--target-column")
-    chosen = text or _choose(table, kinds["text"], TEXT_NAMES, "the text", "--text-column")
+    value = target or _choose(table, kinds["number"], LABEL_NAMES, "the number", "target")
+    chosen = text or _choose(table, kinds["text"], TEXT_NAMES, "the text", "text")
     reason = f"texts in {chosen}, numbers in {value}"
     return Inferred("regress", reason, _table_data(table) | {"text_column": chosen, "label_column": value})
 
 
 def _table_data(table: Table) -> dict[str, Any]:
     data: dict[str, Any] = {"train": table.path, "format": "table"}
-    if ending(Path(table.path)) not in (".csv", ".tsv", ".tab", ".txt", ".jsonl", ".ndjson", ".json"):
-        raise UserError(f"{table.path} is a table with tabs; rename it to .tsv")
-    return data | ({} if table.has_header else {"header": False}) | ({} if table.quotes else {"quotes": False})
+    data |= {} if table.has_header else {"header": False}
+    data |= {} if table.quotes else {"quotes": False}
+    return data | ({"encoding": table.encoding} if table.encoding in GUESSED else {})
 
 
 def _translate(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
-    if ending(Path(table.path)) == ".csv":
-        raise UserError(f"{table.path} is CSV, which translation does not read; save it with tabs as .tsv, or as JSONL")
     names = [column.name for column in kinds["text"]]
     if text is None or target is None:
         if len(names) != 2:
-            raise UserError(
-                f"{table.path} has {len(names)} columns of text ({', '.join(names)}); add --text-column (the source) "
-                "and --target-column (its translation)"
-            )
+            choices = [choice for choice in _possible_jobs(table, kinds, text, target) if choice["task"] == "translate"]
+            problem = f"{table.path} has {len(names)} columns of text ({', '.join(names)})"
+            if not choices:
+                raise UserError(f"{problem}, and a translation needs two; add --text-column and --target-column")
+            raise Undecided(problem, "Which is translated, and which is its translation?", choices)
         text = text or next(name for name in names if name != target)
         target = target or next(name for name in names if name != text)
+    keys = language_keys([text, target], Path(table.path), [table.beginning(name, SAMPLE) for name in (text, target)])
     data: dict[str, Any] = {"source": table.path}
     named = table.has_header
-    is_jsonl = ending(Path(table.path)) in (".jsonl", ".ndjson", ".json")
-    if not is_jsonl:
-        data |= {"format": "tsv"} | ({"header": True} if named else {})
+    data |= {"format": "table"} | ({} if named else {"header": False})
+    data |= {"encoding": table.encoding} if table.encoding in GUESSED else {}
     data |= {"source_column": text if named else int(text), "target_column": target if named else int(target)}
-    for side, name in (("source", text), ("target", target)):
-        if named and re.fullmatch(r"[a-z]{2,3}", name, re.IGNORECASE):
-            data[f"{side}_language"] = name.lower()
-    return Inferred("translate", f"texts in {text} and their translations in {target}", data | {"test_size": 0.05})
+    reason = f"texts in {text} and their translations in {target}{format_languages(keys)}"
+    return Inferred("translate", reason, data | keys | {"test_size": TEST_SHARE})
 
 
-def _forecast(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
-    if not table.has_header:
-        raise UserError(f"{table.path} has no first line with the names of its columns, as a series needs; add one")
-    numbers = [column for column in table.columns if column.is_number]
-    if not numbers:
-        raise UserError(f"{table.path} has no column of numbers to forecast; check the file")
-    value = target or numbers[-1].name
-    count, data = len(table.rows), {"train": table.path, "target_column": value}
-    groups = [column for column in kinds["label"] if column.name != value and not column.is_number]
-    dates = kinds["date"]
-    if groups and dates and dates[0].distinct < len(dates[0].filled):
-        data["group"] = groups[0].name
-        count //= max(1, groups[0].distinct)
-    season, window = _season(table.beginning(dates[0].name)) if dates else (1, 36)
-    if count < 4 * season:
-        season = 1
-    horizon = max(1, min(season if season > 1 else 6, count // 10))
-    sizes = {"season": season, "window": max(2, min(window, count // 4)), "horizon": horizon}
-    others = f"; {len(numbers) - 1} other columns of numbers are not read" if len(numbers) > 1 else ""
-    return Inferred("forecast", f"{value} over time, a season of {season}{others}", {**data, **sizes})
+def _language(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
+    """A column of texts, written as lines for a language model."""
+    column = text or _choose(table, kinds["text"], TEXT_NAMES, "the text", "text")
+
+    def lines() -> Iterator[str]:
+        _, rows = table_rows(table.path, [column], header=table.has_header, encoding=table.encoding)
+        return (line for [cell] in rows if (line := " ".join(str(cell).split())))
+
+    characters = sum(len(cell) for cell in table.beginning(column, len(table.rows)))
+    tables = {"tokenizer": language_tokenizer(characters)}
+    return Inferred("language", f"texts in {column}", {}, tables, {"train": Conversion(".txt", lines)})
 
 
-def _season(cells: Sequence[str]) -> tuple[int, int]:
-    """The season and a window for rows as far apart as these dates.
-
-    >>> _season(["1949-01", "1949-02", "1949-03"]), _season(["2016-07-01 00:00", "2016-07-01 01:00"])
-    ((12, 36), (24, 96))
-    """
-    dates = [date for cell in cells if (date := read_date(cell)) is not None]
-    gaps = [abs((later - earlier).total_seconds()) / 3600 for earlier, later in pairwise(dates)]
-    hours = median([gap for gap in gaps if gap] or [1e9])
-    return next(((season, window) for most, season, window in SEASONS if hours <= most), (1, 20))
+def language_tokenizer(characters: int) -> dict[str, Any]:
+    """The tokenizer of a language model: characters of little text, subwords of much."""
+    return {"kind": "character"} if characters < SMALL_TEXT else {"kind": "bpe", "size": 8000}
 
 
 def _recordings(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
-    audio = text or _choose(table, kinds["audio"], ("audio", "path", "file"), "the recording", "--text-column")
-    spoken = target or _choose(table, [*kinds["text"], *kinds["label"]], TEXT_NAMES, "the text", "--target-column")
+    audio = text or _choose(table, kinds["audio"], ("audio", "path", "file"), "the recording", "text")
+    spoken = target or _choose(table, [*kinds["text"], *kinds["label"]], TEXT_NAMES, "the text", "target")
     data = {"train": table.path, "audio_column": audio, "text_column": spoken}
     return Inferred("transcribe", f"recordings in {audio}, their texts in {spoken}", data)
 
 
 def _pictures(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
-    image = text or _choose(table, kinds["image"], ("image", "path", "file"), "the picture", "--text-column")
+    image = text or _choose(table, kinds["image"], ("image", "path", "file"), "the picture", "text")
     texts = [*kinds["text"], *kinds["label"]]
-    caption = target or _choose(table, texts, ("caption",), "the caption", "--target-column")
+    caption = target or _choose(table, texts, ("caption",), "the caption", "target")
     data = {"train": table.path, "image_column": image, "caption_column": caption}
     return Inferred("caption", f"pictures in {image}, their captions in {caption}", data)
 
@@ -181,21 +202,28 @@ def _choose(table: Table, columns: Sequence[Column], names: Sequence[str], what:
     """The only column that may be it, or the one with a usual name.
 
     Raises:
-        UserError: there is none, or there are several.
+        Undecided: there is none, or there are several.
     """
     usual = [column.name for column in columns if column.name.lower() in names]
     if len(columns) == 1 or len(usual) == 1:
         return columns[0].name if len(columns) == 1 else usual[0]
-    choices = ", ".join(column.name for column in columns) or ", ".join(table.names)
-    problem = "several columns that may be" if columns else "no column that looks like"
-    raise UserError(f"{table.path} has {problem} {what} ({choices}); add {option} NAME")
+    if columns:
+        choices, problem = [column.name for column in columns], "several columns that may be"
+    else:
+        others = [column.name for column in table.columns if column.kind != "text" or option == "text"]
+        choices, problem = others or table.names, "no column that looks like"
+    shown = ", ".join(choices[:50])
+    raise Undecided(
+        f"{table.path} has {problem} {what} ({shown})", f"Which column is {what}?", [{option: name} for name in choices]
+    )
 
 
 BUILDERS: dict[str, Callable[[Table, Kinds, str | None, str | None], Inferred]] = {
     "classify": _classify,
     "regress": _regress,
     "translate": _translate,
-    "forecast": _forecast,
+    "forecast": lambda table, kinds, text, target: infer_series(table, target),
     "transcribe": _recordings,
     "caption": _pictures,
+    "language": _language,
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.io.files import read_lines, require_file
-from harken.data.io.table import is_jsonl, read_table, table_rows
+from harken.data.io.table import has_lists, read_table, table_rows
 from harken.data.parts import divide, file_digests, folder_for, read_parts
 from harken.data.prepared.scan import RowKind
 from harken.data.splits import normalise
@@ -104,8 +104,8 @@ def iterate_files(files: Files, data: AnswerDataConfig) -> Iterator[Question]:
 
 
 def read_file(path: Path, data: AnswerDataConfig) -> Iterator[Question]:
-    """A JSONL file by its columns, anything else as bAbI writes stories."""
-    if not is_jsonl(path):
+    """A table by its columns, anything else as bAbI writes stories."""
+    if not has_lists(path):
         yield from parse_stories(read_lines(require_file(path)), str(path))
         return
     yield from _questions(table_rows(path, _columns(data))[1], data, str(path))

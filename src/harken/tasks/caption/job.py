@@ -54,7 +54,7 @@ class CaptionJob(Job):
                 continue
             files.append(source)
             if source.key in ("data.table", "data.valid", "data.test"):
-                names = tuple(map(str, read_table(source.path, [data.image_column])[data.image_column]))
+                names = tuple(map(str, read_table(source.path, [data.image_column], header=None)[data.image_column]))
                 files.append(InputFile(source.key, pictures_of(source.path, data.images), "pictures", names))
         return files
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from pydantic import BaseModel, Field, FiniteFloat
 
-from harken.data.series.dates import read_dates, written
+from harken.data.series.dates import read_date, written
 from harken.data.series.series import Series
 from harken.errors import UserError
 from harken.files import atomic_write
@@ -93,14 +94,16 @@ class _Stored(BaseModel):
 def _series(row: _Row, past: int, known: int) -> Series:
     """The series of a stored row; a ValueError where parts of it do not fit each other."""
     count = len(row.target)
-    if row.held_out > count or len(row.dates) not in (0, count):
+    dates = [date for date in map(read_date, row.dates) if date is not None]
+    is_rising = all(earlier < later for earlier, later in pairwise(dates))
+    if row.held_out > count or len(row.dates) not in (0, count) or len(dates) != len(row.dates) or not is_rising:
         raise ValueError("dates or the start of the test part do not fit the rows")
     return Series(
         row.name,
         np.array(row.target, dtype=np.float64),
         np.array(row.past, dtype=np.float64).reshape(count, past),
         np.array(row.known, dtype=np.float64).reshape(count, known),
-        read_dates(row.dates, FILE),
+        dates,
     )
 
 

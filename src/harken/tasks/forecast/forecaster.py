@@ -9,14 +9,16 @@ model.forecast("new.csv").picture().save("fan.svg")
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
 
-from harken.data.series.dates import calendar_features, carry_on, written
+from harken.data.series.dates import calendar_features, written
 from harken.data.series.series import Series, read_series
+from harken.data.series.steps import Step, find_step
 from harken.errors import UserError
 from harken.inspection.pictures.picture import Picture
 from harken.models.base import require_numbers
@@ -80,6 +82,11 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
             asked = [(series, _end_of(series)) for series in self._read(past)]
         return [self.forecast_at(series, origin, covariates, steps) for series, origin in asked]
 
+    @cached_property
+    def step(self) -> Step | None:
+        """The step of the training series; None where they have no dates."""
+        return find_step(self.ends.series[0].dates)
+
     @property
     def named_ahead(self) -> int:
         """How many covariates have to be known ahead, beside those that follow from the dates."""
@@ -121,7 +128,7 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
         """A file, a table or bare numbers as series."""
         known = self.ends.channels - 1
         if isinstance(past, str | Path) or hasattr(past, "columns") or isinstance(past, dict):
-            return read_series(past, self.recipe.data.layout, ahead=True)
+            return read_series(past, self.recipe.data.layout, ahead=True, step=self.step)
         if isinstance(past, Series):
             return [past]
         try:
@@ -193,8 +200,8 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
         """Known covariates of the coming steps (steps, F), from rows that are there, from what was given, and dates."""
         data, count = self.recipe.data, self.ends.known
         dates = [*series.dates[origin : origin + steps]]
-        if series.dates and len(dates) < steps:
-            dates += carry_on(series.dates, steps - len(dates))
+        if series.dates and len(dates) < steps and (step := self.step or find_step(series.dates)):
+            dates += step.after(series.dates, steps - len(dates))
         there = series.known[origin : origin + steps]
         if not count or len(there) == steps:
             return there if count else np.zeros((steps, 0)), dates

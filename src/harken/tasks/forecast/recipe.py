@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from harken.data.io.keys import DataTable, Share
 from harken.data.series.series import Layout
@@ -13,6 +13,11 @@ from harken.errors import UserError
 from harken.models.forecasting.config import ForecasterConfig, RecurrentForecasterConfig
 from harken.paths import PathStr
 from harken.recipe import Recipe
+
+
+def _current_fill(rule: Any) -> Any:
+    """The rule by its current name."""
+    return "previous" if rule == "forward" else rule
 
 
 class ForecastDataConfig(DataTable):
@@ -24,6 +29,7 @@ class ForecastDataConfig(DataTable):
         "date": "date_column",
         "valid": "valid_size",
         "test": "test_size",
+        "missing": "fill",
     }
 
     name: str | None = Field(None, description="name of the data in reports; default: its file")
@@ -42,9 +48,15 @@ class ForecastDataConfig(DataTable):
     calendar: list[Literal["month", "day", "weekday", "hour"]] = Field(
         [], description="calendar features: month, day of the year, day of the week, hour"
     )
-    group: str | None = Field(None, description="column that identifies the series")
-    missing: Literal["refuse", "forward", "linear", "zero"] = Field(
-        "refuse", description="missing values: an error, the last value, the line through the last two, or 0"
+    group: str | list[str] | None = Field(None, description="column that identifies the series, or several")
+    fill: Annotated[Literal["linear", "previous", "seasonal", "zero", "refuse"], BeforeValidator(_current_fill)] = (
+        Field(
+            "linear",
+            description=(
+                "missing dates and values: the line between the values around them, the last value, the value a "
+                "season before, 0, or an error; values other than 0 are filled in for reading alone, and not scored"
+            ),
+        )
     )
     transform: Literal["auto", "log", "none"] = Field(
         "auto", description="transform of the values; auto: logarithm if all values are positive"
@@ -72,7 +84,14 @@ class ForecastDataConfig(DataTable):
         """Which columns are what."""
         target = [self.target_column] if isinstance(self.target_column, str) else self.target_column or []
         return Layout(
-            target, self.date_column, self.covariates, self.past_covariates, self.group, self.calendar, self.missing
+            target,
+            self.date_column,
+            self.covariates,
+            self.past_covariates,
+            self.group,
+            self.calendar,
+            self.fill,
+            self.season,
         )
 
 

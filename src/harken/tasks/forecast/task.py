@@ -36,6 +36,7 @@ class ForecastTask(SequenceTask[ForecastNetwork, ForecastBatch]):
     """See `harken.tasks.sequence_task`; all windows have one length."""
 
     monitor = "mase"
+    smooths_labels = False
 
     def __init__(
         self,
@@ -55,28 +56,29 @@ class ForecastTask(SequenceTask[ForecastNetwork, ForecastBatch]):
         )
         train_cuts = [Cut(end, cut.valid, cut.test) for end, cut in zip(ends, cuts, strict=True)]
         shape = (data.window, model.horizon)
-        chosen = origins or origins_of(train_cuts, "train", data.shortest)
+        chosen = origins or origins_of(series, train_cuts, "train", data.shortest, model.horizon)
         self.train = Windows(series, transform, chosen, *shape)
-        self.valid = Windows(series, transform, origins or self._valid_origins(cuts), data.window, data.horizon)
+        self.valid = Windows(series, transform, origins or self._valid_origins(series, cuts), data.window, data.horizon)
         # MASE is measured in the units of the series, the loss in those of the network
         self.scales = np.array(
-            [season_scale(part.target[: end.train], data.season) for part, end in zip(series, cuts, strict=True)]
+            [season_scale(part.observed[: end.train], data.season) for part, end in zip(series, cuts, strict=True)]
         )
-        targets = [transform.apply(part.target) for part in fitted]
+        targets = [transform.apply(part.observed) for part in fitted]
         self.steps = np.array([season_scale(values, 1) for values in targets], dtype=np.float32)
-        frames = np.concatenate([np.column_stack([part.target, part.past, part.known]) for part in fitted])
+        frames = np.concatenate(
+            [np.column_stack([part.target, part.past, part.known])[part.measured] for part in fitted]
+        )
         model.fit_inputs(torch.from_numpy(frames.astype(np.float32)), FLOOR * float(np.median(self.steps)))
         lengths = (np.full(len(windows), data.window) for windows in (self.train, self.valid))
         super().__init__(model, recipe.train, *lengths)
 
-    def _valid_origins(self, cuts: Sequence[Cut]) -> list[tuple[int, int, int]]:
-        shortest = self.recipe.data.shortest
-        origins = origins_of(cuts, "valid", shortest)
+    def _valid_origins(self, series: Sequence[Series], cuts: Sequence[Cut]) -> list[tuple[int, int, int]]:
+        shortest, horizon = self.recipe.data.shortest, self.recipe.data.horizon
+        origins = origins_of(series, cuts, "valid", shortest, horizon)
         if origins:
             return origins
         # Without a validation part the end of the training part stands in, so that there is a number to see.
         ends = [(number, cut.train) for number, cut in enumerate(cuts)]
-        horizon = self.recipe.data.horizon
         return [(number, at, end) for number, end in ends for at in range(max(shortest, end - horizon), end)]
 
     def epoch(self, number: int) -> Sequence[Indices]:
@@ -87,8 +89,7 @@ class ForecastTask(SequenceTask[ForecastNetwork, ForecastBatch]):
 
     def size(self, indices: Indices) -> int:
         """Steps that are forecast and known."""
-        steps = np.minimum(self.train.end[indices] - self.train.origin[indices], self.train.horizon)
-        return int(steps.sum())
+        return int(self.train.steps[indices].sum())
 
     def collate(self, indices: Indices, valid: bool = False) -> ForecastBatch:
         windows = self.valid if valid else self.train

@@ -5,7 +5,8 @@
 
 An origin o knows rows before o and forecasts o, o + 1, ... Training origins lie in the training part, and steps beyond
 its end count nothing; so do those of the other parts, whose pasts reach back into the part before. Nothing is shuffled
-over time.
+over time. Values that were filled in are read but count nothing, and no origin follows one: a filled value may depend
+on what comes after the gap.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Batch(NamedTuple):
     lengths: Tensor  # (B,)
     future: Tensor  # (B, T, F) known covariates of the coming steps
     truth: Tensor  # (B, T)
-    counted: Tensor  # (B, T) 1 where a step lies in the part
+    counted: Tensor  # (B, T) 1 where a step lies in the part and was measured
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class CutSeries:
         digests = {}
         for part in PARTS:
             pieces = [part_series.rows(*at.span(part)) for part_series, at in zip(self.series, self.cuts, strict=True)]
-            digests[part] = f"{sum(map(len, pieces))}:{digest(pieces).partition(':')[2]}"
+            digests[part] = f"{sum(map(len, pieces))}:{digest(piece.content for piece in pieces).partition(':')[2]}"
         return digests
 
 
@@ -129,15 +130,14 @@ class Transform:
         Raises:
             UserError: a logarithm of what has none.
         """
-        positive = all(bool((part.target > 0).all()) for part in series)  # of the training parts
-        if kind == "log" and not positive:
-            name = next(part.name for part in series if not (part.target > 0).all())
-            raise UserError(f'data.transform is "log", but {name} has values of 0 or below; set it to "none"')
-        return cls(positive if kind == "auto" else kind == "log")
+        refused = [part.name for part in series if (part.observed <= 0).any()]  # in the training parts
+        if kind == "log" and refused:
+            raise UserError(f'data.transform is "log", but {refused[0]} has values of 0 or below; set it to "none"')
+        return cls(not refused if kind == "auto" else kind == "log")
 
     def apply(self, values: np.ndarray) -> np.ndarray:
         """Transform values for the network; a UserError where there is no logarithm."""
-        if self.log and not (values > 0).all():
+        if self.log and (values <= 0).any():
             raise UserError(
                 "the model works with logarithms of its series, but there are values of 0 or below; fix them, or set "
                 'data.transform = "none"'
@@ -169,7 +169,13 @@ class Windows:
         self.known = series[0].known.shape[1]
         self.begins = np.concatenate([[0], np.cumsum([len(part) for part in series])])
         self.frames = torch.from_numpy(np.concatenate(frames).astype(np.float32))  # (rows of all series, C)
+        self.measured = np.concatenate([part.measured for part in series])  # (rows of all series,)
         self.owner, self.origin, self.end = np.array(origins, dtype=np.int64).reshape(-1, 3).T
+        counts = np.concatenate([[0], np.cumsum(self.measured)])
+        begin = self.begins[self.owner]
+        self.steps = (
+            counts[begin + np.minimum(self.origin + horizon, self.end)] - counts[begin + self.origin]
+        )  # counted
 
     def __len__(self) -> int:
         return len(self.owner)
@@ -184,9 +190,10 @@ class Windows:
         past = self.frames[torch.from_numpy(np.where(real, indices, 0))]  # (B, S, C)
         past = torch.where(torch.from_numpy(real)[..., None], past, 0.0)
         steps = origin[:, None] + np.arange(self.horizon)
-        counted = steps < self.end[numbers][:, None]
         last = self.begins[self.owner[numbers] + 1] - 1
-        coming = self.frames[torch.from_numpy(np.minimum(begin[:, None] + steps, last[:, None]))]  # (B, T, C)
+        rows = np.minimum(begin[:, None] + steps, last[:, None])
+        counted = (steps < self.end[numbers][:, None]) & self.measured[rows]
+        coming = self.frames[torch.from_numpy(rows)]  # (B, T, C)
         return Batch(
             past,
             torch.from_numpy(lengths),
@@ -196,10 +203,16 @@ class Windows:
         )
 
 
-def origins_of(cuts: Sequence[Cut], part: str, shortest: int) -> list[tuple[int, int, int]]:
-    """Every origin of a part of every series, with at least `shortest` rows before it."""
+def origins_of(
+    series: Sequence[Series], cuts: Sequence[Cut], part: str, shortest: int, horizon: int
+) -> list[tuple[int, int, int]]:
+    """Every origin of a part: `shortest` rows before it, the last of them measured, and a measured row to forecast."""
     origins = []
-    for number, bounds in enumerate(cuts):
-        first, end = bounds.span(part)
-        origins += [(number, origin, end) for origin in range(max(first, shortest), end)]
+    for number, (values, bounds) in enumerate(zip(series, cuts, strict=True)):
+        (first, end), measured = bounds.span(part), values.measured
+        origins += [
+            (number, origin, end)
+            for origin in range(max(first, shortest), end)
+            if (origin == 0 or measured[origin - 1]) and measured[origin : min(origin + horizon, end)].any()
+        ]
     return origins

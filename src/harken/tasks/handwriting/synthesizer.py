@@ -46,6 +46,7 @@ class HandwritingTask(SequenceTask[HandwritingModel, HandwritingBatch]):
     """See `harken.tasks.sequence_task`; a step is a point."""
 
     monitor = "nats"
+    smooths_labels = False
 
     def __init__(
         self, recipe: HandwritingRecipe, corpus: StrokeCorpus, model: HandwritingModel, tokenizer: Tokenizer | None

@@ -40,6 +40,7 @@ class MaskedTask(SequenceTask[MaskedModel, MaskedBatch]):
     """See `harken.tasks.sequence_task`; an index is `epoch * rows + row`, so that it says what is masked too."""
 
     monitor = "perplexity"
+    smooths_labels = False
 
     def __init__(
         self, settings: TrainConfig, model: MaskedModel, size: int, rate: float, train: TokenRows, valid: TokenRows

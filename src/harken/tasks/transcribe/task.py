@@ -111,6 +111,7 @@ class TranscribeTask(SequenceTask[TranscriberNetwork, TranscribeBatch]):
     """See `harken.tasks.sequence_task`."""
 
     monitor = "symbol_error"
+    smooths_labels = False
     collates_in_processes = True  # sound is made, augmented and transformed while it is collated
 
     def __init__(

@@ -28,6 +28,7 @@ import torch
 from harken.training.config import Decision, TrainConfig
 from harken.training.planning.batch_size import choose_batch_tokens
 from harken.training.planning.measuring import epoch_with, seconds_per_update
+from harken.training.stopping import LEAST_SHARE
 from harken.training.task import Indices, Task, configured
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ TRIAL = 1024  # tokens of a batch; a task may ask for another number (`smallest_
 UPDATES = 4000  # with fewer, a smaller network learns more in the same time
 LARGEST = {"cpu": 4, "cuda": 32}  # batch size, as a multiple of the smallest
 BATCHES_PER_EPOCH = 20  # at least, where the data is small
-TRIAL_SECONDS = 1.5
+TRIAL_SECONDS, TRIAL_SHARE = 1.5, 0.01  # of updates that are timed, and at most this share of a budget in minutes
 TRAINING_SHARE = 0.9  # of the time; the rest is validation
 
 C = TypeVar("C")
@@ -56,12 +57,13 @@ class Fit(NamedTuple):
     decisions: tuple[Decision, ...]
 
 
-def fit(task: Task, config: TrainConfig, learning_rate: float, group: Group | None = None) -> Fit:
+def fit(task: Task, config: TrainConfig, learning_rate: float, group: Group | None = None, elapsed: float = 0.0) -> Fit:
     """Choose the values of `FITTED` that the recipe leaves open.
 
     Args:
         learning_rate: the peak that suits the network (`peak_rate`).
         group: the ranks of a torchrun job, all of which call this.
+        elapsed: seconds of a budget in minutes that are spent already, the same on all ranks.
     """
     torch.set_num_threads(config.threads or 1)
     decisions: list[Decision] = []
@@ -69,14 +71,15 @@ def fit(task: Task, config: TrainConfig, learning_rate: float, group: Group | No
         budget = choose_batch_tokens(task, config, group)
         decisions.append(Decision("train.batch_tokens", budget, "the most whose batches fit into memory"))
         config = config.model_copy(update={"batch_tokens": budget})
-    open_keys = [key for key in FITTED if key not in config.model_fields_set]
+    unused = () if getattr(task, "smooths_labels", True) else ("label_smoothing",)
+    open_keys = [key for key in FITTED if key not in config.model_fields_set and key not in unused]
     updates, epochs, batch = config.max_steps or 1, math.inf, config.batch_tokens
     if open_keys and config.max_steps is None:
         smallest = getattr(task, "smallest_batch", None) if "batch_tokens" in open_keys else None
         trial = smallest or batch
         epoch = epoch_with(task, config, trial)
         with configured(task, config):
-            batches = planned_updates(task, config, epoch, group)
+            batches = planned_updates(task, config, epoch, group, elapsed)
         if smallest:
             most = min(LARGEST[torch.device(config.device).type], len(epoch) / BATCHES_PER_EPOCH)
             batch = round_batch(trial * max(1.0, min(most, batches / UPDATES)))
@@ -119,17 +122,20 @@ def peak_rate(model: Any) -> float:
     return float(f"{rate:.1g}")
 
 
-def choose_size(candidates: Iterable[tuple[C, Task]], config: TrainConfig, few: int = UPDATES) -> tuple[C, float]:
+def choose_size(
+    candidates: Iterable[tuple[C, Task]], config: TrainConfig, few: int = UPDATES, elapsed: float = 0.0
+) -> tuple[C, float]:
     """The first size that the budget pays `few` updates for, else the last; and how often it sees the data.
 
     Args:
         candidates: sizes, from large to small, each with a task that has the network of this size.
+        elapsed: seconds of a budget in minutes that are spent already.
     """
     given, epoch = "batch_tokens" in config.model_fields_set, list[Indices]()
     for size, task in candidates:
         batch = config.batch_tokens if given else getattr(task, "smallest_batch", TRIAL)
         epoch = epoch or epoch_with(task, config, batch)
-        batches = planned_updates(task, config, epoch)
+        batches = planned_updates(task, config, epoch, elapsed=elapsed)
         chosen = size, batches * config.accumulate / len(epoch)
         if batches >= few:
             break
@@ -155,10 +161,14 @@ def round_batch(tokens: float) -> int:
     return round(tokens / unit) * unit
 
 
-def planned_updates(task: Task, config: TrainConfig, epoch: Sequence[Indices], group: Group | None = None) -> float:
-    """Updates that a budget in epochs or minutes pays for, with batches as in `epoch`."""
+def planned_updates(
+    task: Task, config: TrainConfig, epoch: Sequence[Indices], group: Group | None = None, elapsed: float = 0.0
+) -> float:
+    """Updates with batches as in `epoch` that a budget pays for, of which `elapsed` seconds are spent."""
     limits = [] if config.max_epochs is None else [config.max_epochs * len(epoch) / config.accumulate]
     if config.max_minutes is not None:
-        seconds = seconds_per_update(task, config, epoch, TRIAL_SECONDS, *([group] if group else []))
-        limits.append(60 * TRAINING_SHARE * config.max_minutes / seconds)
+        whole = 60 * config.max_minutes
+        trial = min(TRIAL_SECONDS, TRIAL_SHARE * whole)
+        seconds = seconds_per_update(task, config, epoch, trial, *([group] if group else []))
+        limits.append(TRAINING_SHARE * max(LEAST_SHARE * whole, whole - elapsed) / seconds)
     return max(1.0, min(limits))

@@ -74,7 +74,7 @@ def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Spee
         with unchanged(task):
             for indices in largest_batches(task, epoch):  # for the peak of the memory
                 strategy.update(1, [indices], task.size(indices), 0.0)
-        validation, longer = _validation(strategy)
+        validation, longer = measure_validation(strategy)
         checkpoint = _checkpoint(strategy)
         memory = peak_memory([process.pid for process in getattr(strategy, "processes", [])], device)
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as problem:
@@ -167,7 +167,7 @@ def _updates(strategy: Strategy, epoch: Sequence[Indices], seconds: float) -> tu
     return times, sum(sizes) / len(sizes), longer
 
 
-def _validation(strategy: Strategy) -> tuple[float, float]:
+def measure_validation(strategy: Strategy) -> tuple[float, float]:
     """Seconds of a whole validation by all processes, from a share by one, and by how much the first is longer."""
 
     def seconds(parts: int) -> float:

@@ -1,0 +1,51 @@
+"""Tables with an example or a series a row: numbers from left to right in the order of time."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from harken.data.io.table import is_number, table_rows
+from harken.data.series.dates import read_date
+from harken.recipe.infer.columns import Column, Table
+from harken.recipe.infer.inferred import Conversion, Inferred
+
+SHORTEST_ROW = 9  # cells of a row that holds a signal or a series
+
+
+def signals_in_rows(table: Table) -> Inferred | None:
+    """A signal a row, as UCR has them: a label, then numbers."""
+    if table.has_header or len(table.names) < SHORTEST_ROW:
+        return None
+    first, last = (Column(table.names[place], [row[place] for row in table.rows[:500]]) for place in (0, -1))
+    rows = table.rows[:50]
+    if not first.is_label or last.is_label or not all(is_number(cell) for row in rows for cell in row if cell.strip()):
+        return None
+    data = {"kind": "signal", "format": "ucr", "train": table.path}
+    return Inferred("classify", f"a signal a row after one of {first.distinct} labels", data)
+
+
+def series_in_rows(table: Table) -> Inferred | None:
+    """A series a row, as M4 has them: its name, then numbers up to its end."""
+    steps = {re.sub(r"\d+$", "", name) for name in table.names[1:] if not read_date(name)}
+    if len(table.names) < SHORTEST_ROW or (table.has_header and len(steps) > 1):
+        return None  # columns V2, V3 ... or dates are steps; others are features
+    names, rows = [row[0] for row in table.rows], table.rows[:50]
+    if len(set(names)) < len(names) or any(is_number(name) or read_date(name) for name in names[:50]):
+        return None
+    if not all(row[1].strip() and all(is_number(cell) for cell in row[1:] if cell.strip()) for row in rows):
+        return None
+    count = min(sum(bool(cell.strip()) for cell in row) - 1 for row in table.rows)
+
+    def lines() -> Iterator[str]:
+        _, every = table_rows(table.path, header=table.has_header, encoding=table.encoding)
+        for name, *cells in every:
+            for cell in cells:
+                if str(cell).strip():
+                    yield json.dumps({"series": str(name), "value": float(cell)}, ensure_ascii=False)
+
+    horizon = max(1, min(6, count // 10))
+    data = {"target_column": "value", "group": "series", "date_column": "none", "season": 1, "horizon": horizon}
+    data |= {"window": max(2, min(36, count // 4))}
+    return Inferred("forecast", "a series a row", data, {}, {"train": Conversion(".jsonl", lines)})

@@ -1,0 +1,78 @@
+"""Facts about data before training: `harken.look` and `harken look`."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import harken
+from harken.cli.app import app
+from harken.recipe.look import Look
+
+ENGLISH = [f"the black cat number {n} sleeps in the old house" for n in range(40)]
+JAPANESE = [f"{n}番の黒い猫が古い家で眠る" for n in range(40)]
+
+
+def written(path: Path, rows: list[list[str]]) -> Path:
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_pairs_have_languages_lengths_and_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [list(row) for row in zip(ENGLISH, JAPANESE, strict=True)]
+    written(tmp_path / "my pairs.tsv", [*rows, rows[0]])
+    seen = harken.look("my pairs.tsv")
+    assert isinstance(seen, Look) and (seen.task, seen.rows, seen.duplicates) == ("translate", 41, 1)
+    assert [(column.script, column.language) for column in seen.columns] == [("Latin", "en"), ("Japanese", "ja")]
+    assert seen.columns[0].words == {"median": 10, "95%": 10, "longest": 10}
+    assert shlex.split(seen.command) == ["harken", "train", "my pairs.tsv", "--out", "runs/mine"]
+    assert "English to Japanese" in seen.reason
+
+
+def test_labels_are_counted_and_empty_cells_too(tmp_path: Path) -> None:
+    rows = [[text, "" if n == 7 else "ab"[n % 4 == 0]] for n, text in enumerate(ENGLISH)]
+    seen = harken.look(written(tmp_path / "cats.tsv", rows))
+    label = seen.columns[1]
+    assert (label.kind, label.empty, label.values) == ("label", 1, {"a": 29, "b": 10})
+    assert label.majority == pytest.approx(29 / 39)
+    assert ("rows", "40") in seen.facts and not seen.is_sample
+
+
+def test_a_sample_is_called_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("harken.data.io.table", "harken.recipe.look"):
+        monkeypatch.setattr(f"{module}.MOST_ROWS", 20)
+    seen = harken.look(written(tmp_path / "cats.tsv", [[text, "ab"[n % 2]] for n, text in enumerate(ENGLISH)]))
+    assert seen.rows == 20 and ("rows", "the first 20 of the file") in seen.facts
+
+
+def test_what_is_undecided_has_choices(tmp_path: Path) -> None:
+    rows = [[text, "ab"[n % 2], "xyz"[n % 3]] for n, text in enumerate(ENGLISH)]
+    seen = harken.look(written(tmp_path / "cats.tsv", rows))
+    assert seen.task is None and seen.choices == ["1", "2"]
+    assert [column.kind for column in seen.columns] == ["text", "label", "label"]
+    assert shlex.split(seen.command)[2:5] == [str(tmp_path / "cats.tsv"), "--target-column", "1"]
+
+
+def run(*arguments: Any, code: int = 0) -> Any:
+    result = CliRunner().invoke(app, ["look", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_the_command_prints_the_facts(tmp_path: Path) -> None:
+    path = written(tmp_path / "cats.tsv", [[text, "ab"[n % 2]] for n, text in enumerate(ENGLISH)])
+    shown = run(path).stdout
+    assert "labels in 1\ta 20, b 20; the most frequent has a share of 50.0%" in shown
+    assert f"command\tharken train {path} --out runs/cats" in shown
+    assert json.loads(run(path, "--json").stdout) == harken.look(path).to_dict()
+    assert "does not exist" in run(tmp_path / "none.csv", code=2).stderr
+
+
+def test_a_notebook_shows_a_table_without_markup_of_the_data(tmp_path: Path) -> None:
+    path = written(tmp_path / "cats.tsv", [[f"<b>{text}", "ab"[n % 2]] for n, text in enumerate(ENGLISH)])
+    page = harken.look(path)._repr_html_()
+    assert "&lt;b&gt;the black cat" in page and "<b>" not in page
