@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from harken.nn.loss import smoothed_cross_entropy
 from harken.search import Hypothesis, greedy_search
 from harken.tasks.caption.recipe import CaptionRecipe
 from harken.tasks.sequence_task import SequenceTask, Sums, perplexity
+from harken.training.log import SIGNATURE
 from harken.training.task import Indices
 
 TOGETHER = 64  # pictures validated at once
@@ -124,9 +125,9 @@ class CaptionTask(SequenceTask[CaptionModel, CaptionBatch]):
             "captions": list(zip(scored.tolist(), texts, strict=True)),
         }
 
-    def metrics(self, sums: Sums) -> dict[str, float]:
-        """Mean loss per word, perplexity, and BLEU against all references."""
+    def metrics(self, sums: Sums) -> dict[str, Any]:
+        """Mean loss per word, perplexity, and BLEU against all references with its signature."""
         loss, captions = sums["loss"] / sums["tokens"], dict(sums["captions"])
         chosen = sorted(captions)
         bleu = multi_reference_bleu([captions[i] for i in chosen], [self.valid.references[i] for i in chosen])
-        return {"loss": loss, "perplexity": perplexity(loss), "bleu": bleu.value}
+        return {"loss": loss, "perplexity": perplexity(loss), "bleu": bleu.value, SIGNATURE: bleu.signature}
