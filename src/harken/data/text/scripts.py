@@ -12,8 +12,9 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import accumulate
 
 # First and last code points of the scripts that are told apart; all other letters are "Other".
 RANGES = (
@@ -31,6 +32,8 @@ RANGES = (
 )  # fmt: skip
 STARTS = [first for first, _, _ in RANGES]
 UNSPACED = {"Japanese", "Kana", "Han", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan"}  # words are not divided by spaces
+_RANGES = "".join(f"{chr(first)}-{chr(last)}" for first, last, script in RANGES if script in UNSPACED)
+UNSPACED_LETTER, SPACED_LETTER = f"[{_RANGES}]", rf"[^\W{_RANGES}]"  # regular expressions
 RIGHT_TO_LEFT = {"Arabic", "Hebrew"}
 KANA_SHARE = 0.05  # of the letters of a Japanese text, beside Han
 CHARACTERS_PER_WORD = 2.0  # of unspaced scripts, for estimates
@@ -92,6 +95,17 @@ def split_words(text: str) -> list[str]:
                 words.append(character)
             previous = kind
     return words
+
+
+def chunk_numbers(words: Sequence[str], text: str) -> list[int]:
+    """For each word of a text, in order, the number of what spaces divide that it is part of.
+
+    >>> chunk_numbers(["黒い", "猫", "ok"], "黒い猫 ok")
+    [0, 0, 1]
+    """
+    ends = list(accumulate(map(len, text.split())))
+    starts = accumulate(map(len, words), initial=0)
+    return [bisect_right(ends, start) for start, _ in zip(starts, words, strict=False)]
 
 
 def estimate_words(text: str) -> float:

@@ -39,6 +39,7 @@ class Tokenizer(Protocol):
     """The interface of a tokenizer to models, search and pictures."""
 
     size: int  # special ids included; what was reached, not what was asked for
+    fallback_ids: frozenset[int]  # of what the training text did not have: unknown, and bytes of characters
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without beginning or end of sentence."""
