@@ -55,14 +55,22 @@ def script_of(texts: str | Iterable[str]) -> str:
 
     Han with kana is "Japanese". Where two scripts are mixed the more frequent one is returned.
     """
+    shares = script_shares(texts)
+    return max(shares, key=lambda script: shares[script], default="")
+
+
+def script_shares(texts: str | Iterable[str]) -> dict[str, float]:
+    """The share of each script in the letters of texts.
+
+    >>> script_shares(["the cat", "猫が"])
+    {'Latin': 0.75, 'Japanese': 0.25}
+    """
     letters = Counter(map(character_script, texts if isinstance(texts, str) else "".join(texts)))
     del letters[""]
-    total = sum(letters.values())
-    if not total:
-        return ""
     if letters["Kana"] and letters["Kana"] >= KANA_SHARE * (letters["Han"] + letters["Kana"]):
         letters["Japanese"] = letters.pop("Kana") + letters.pop("Han", 0)
-    return max(letters, key=lambda script: letters[script])
+    total = letters.total()
+    return {script: count / total for script, count in letters.items() if count}
 
 
 def is_unspaced(character: str) -> bool:
