@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
+from harken.data.text.languages import language_name
 from harken.serving.detection import Detector
 from harken.serving.engine.batching import Work
 from harken.serving.engine.costs import costs_of
@@ -19,7 +20,6 @@ from harken.serving.engine.engine import Engine
 from harken.serving.errors import ApiError, TooLong
 from harken.serving.glossaries import Glossaries
 from harken.serving.keys import Client
-from harken.serving.languages import language_name
 from harken.serving.limits import Callers, Usage
 from harken.serving.metrics import Metrics
 from harken.serving.registry import Registry, ServedModel

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from harken.serving.languages import canonical
+from harken.data.text.languages import canonical, load_identifier
 
 LONGEST = 1000  # characters of a text that are looked at
 
@@ -26,14 +25,6 @@ class Detected(NamedTuple):
 
     language: str
     confidence: float
-
-
-@cache
-def load_identifier() -> Any:
-    """The model of py3langid; reading it takes a second."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE)
 
 
 class Detector:

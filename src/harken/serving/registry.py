@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harken.data.text.languages import canonical
 from harken.errors import UserError
 from harken.files import expand_user
-from harken.serving.languages import canonical
 
 WATCHED = ("model.safetensors", "recipe.toml", "card.md")
 

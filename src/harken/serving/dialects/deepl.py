@@ -14,6 +14,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
+from harken.data.text.languages import canonical, language_name
 from harken.errors import UserError
 from harken.serving.context import Serving, serving_of
 from harken.serving.dialects.parameters import STRING, TEXT, Parameters, parameters_of, request_body
@@ -21,7 +22,6 @@ from harken.serving.errors import ApiError
 from harken.serving.fast_path import FastJSONResponse
 from harken.serving.glossaries import Glossary, parse_entries
 from harken.serving.keys import Client
-from harken.serving.languages import canonical, language_name
 from harken.serving.text.documents import Document, read_html, read_text
 from harken.serving.text.markup import Rules
 from harken.serving.translating import translate_texts

@@ -14,13 +14,13 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, JSONResponse, Response
 
+from harken.data.text.languages import canonical
 from harken.serving.context import Serving, serving_of, until_disconnected
 from harken.serving.detection import Detected
 from harken.serving.dialects.parameters import FILE, STRING, TEXT, Parameters, parameters_of, request_body
 from harken.serving.dialects.uploads import Upload, find_result, store_result, translate_upload
 from harken.serving.errors import ApiError
 from harken.serving.fast_path import FastJSONResponse
-from harken.serving.languages import canonical
 from harken.serving.text.documents import read_html, read_text
 from harken.serving.text.files import SUFFIXES
 from harken.serving.translating import find_route, translate_texts

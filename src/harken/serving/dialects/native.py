@@ -13,6 +13,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ValidationError
 
+from harken.data.text.languages import canonical
 from harken.errors import UserError
 from harken.serving.context import Serving, serving_of, texts_in, until_disconnected
 from harken.serving.dialects.schemas import (
@@ -28,7 +29,6 @@ from harken.serving.errors import ApiError, TooLong
 from harken.serving.fast_path import FastJSONResponse
 from harken.serving.glossaries import TermIndex
 from harken.serving.keys import Client
-from harken.serving.languages import canonical
 from harken.serving.registry import ServedModel
 from harken.serving.translating import Calls, find_route
 
