@@ -105,11 +105,11 @@ def spaced_weights(
     weights: npt.ArrayLike, target_words: Sequence[str], source_words: Sequence[str], target: str, source: str
 ) -> np.ndarray:
     """Merge weights of words (T, S), as `harken.data.tokenizers.words` has them, into those of what spaces divide."""
-    sides = (target_words, target), (source_words, source)
-    if all(len(words) == len(text.split()) for words, text in sides):
+    n_target, n_source = len(target.split()), len(source.split())
+    if (len(target_words), len(source_words)) == (n_target, n_source):
         return np.asarray(weights, dtype=np.float64)
-    owners = (chunk_numbers(words, text) for words, text in sides)
-    return merge_subwords(weights, *owners, *(len(text.split()) for _, text in sides))
+    owners = chunk_numbers(target_words, target), chunk_numbers(source_words, source)
+    return merge_subwords(weights, *owners, n_target, n_source)
 
 
 def links_from_attention(weights: npt.ArrayLike) -> list[Link]:

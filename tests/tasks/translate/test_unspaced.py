@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from harken.models.build import build_model
 from harken.recipe import load_recipe
 from harken.tasks.translate.glossary import Term, find_terms
 from harken.tasks.translate.job import JOB
+from harken.tasks.translate.output_file import Format
 from harken.tasks.translate.substitution import with_terms
 from harken.tasks.translate.translator import Translator
 
@@ -75,3 +78,11 @@ def test_a_term_is_appended_as_its_script_has_it() -> None:
     assert with_terms("。", np.ones((1, 2)), [match]) == "。猫"
     (match,) = find_terms("a cat", [Term("cat", "chat")])
     assert with_terms(".", np.ones((1, 2)), [match]) == ". chat"
+
+
+def test_json_has_the_words_that_links_count(model: Translator) -> None:
+    best = model.align(JAPANESE[0], ENGLISH[0])
+    (entry,) = json.loads(Format(as_json=True).text(0, JAPANESE[0], [best]))["translations"]
+    assert entry["source_words"] == best.source_words and entry["target_words"] == ENGLISH[0].split()
+    spaced = model.align("CD 2", "it rains")
+    assert "source_words" not in json.loads(Format(as_json=True).text(0, "CD 2", [spaced]))["translations"][0]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -96,7 +97,7 @@ def join_translations(
             target_spaces.append(bool(divides))
         source_words, sources = join_words([part.source_words for part in best], spaces)
         target_words, targets = join_words([part.target_words for part in best], target_spaces)
-        words = {"source_words": source_words, "target_words": target_words}
+        words: dict[str, Any] = {"source_words": source_words, "target_words": target_words}
         unknown = sorted({first + word for first, part in zip(sources, best, strict=True) for word in part.unknown})
         score = float(np.average([part.score for part in best], weights=sizes))
         if not all(part.is_aligned for part in best):

@@ -37,6 +37,11 @@ class Translation:
         self.target_words = self.target_words or self.text.split()
 
     @property
+    def is_spaced(self) -> bool:
+        """Whether the words are what spaces divide, so that the texts alone say which they are."""
+        return self.source_words == self.source.split() and self.target_words == self.text.split()
+
+    @property
     def unknown_words(self) -> list[str]:
         """The source words that the model has never seen; what it makes of them is a guess."""
         words = self.source_words
@@ -60,8 +65,7 @@ class Translation:
 
         if self.attention is None:
             raise UserError("this translation carries no attention; ask with attention=True a model that attends")
-        is_spaced = self.source_words == self.source.split() and self.target_words == self.text.split()
-        title = None if is_spaced else f"{self.source} → {self.text}"
+        title = None if self.is_spaced else f"{self.source} → {self.text}"
         return AlignmentMap(self.source_words, self.target_words, self.attention, title, self.unknown)
 
     def grid(self) -> AttentionGrid:
