@@ -31,12 +31,14 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from harken.data.text.scripts import UNSPACED, script_of, split_words
+
 MAX_EXAMPLES = 20_000  # more are sampled, so that a fit takes seconds
 MAX_CHARACTERS = 8_000_000  # of all texts together
 MAX_SCORES = 200_000  # examples times classes, which logistic regression computes in every step
 MAX_FEATURES = 50_000
 QUERIES = 64  # sources of a translation memory that are looked up at once
-SHORT_TEXT = 2.0  # words: of shorter texts (names, or languages without spaces) the characters are counted
+SHORT_TEXT = 2.0  # words: of shorter texts, such as names, and of scripts without spaces the characters are counted
 WORD = re.compile(r"\w+")
 RIDGE = "ridge regression"
 
@@ -138,7 +140,12 @@ class NaiveBayes:
 
 
 def _words(text: str) -> list[str]:
-    return WORD.findall(text.lower())
+    """Lower-cased words; of scripts without spaces every letter.
+
+    >>> _words("Good film!"), _words("良い映画")
+    (['good', 'film'], ['良', 'い', '映', '画'])
+    """
+    return [word for part in split_words(text.lower()) for word in WORD.findall(part)]
 
 
 class Linear:
@@ -154,6 +161,7 @@ class Linear:
         features, step = "channel statistics", StandardScaler()
         if self.texts:
             short = sum(len(text.split()) for text in values) <= SHORT_TEXT * len(values)
+            short = short or script_of(values) in UNSPACED
             units: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (1, 3)} if short else {}
             step = TfidfVectorizer(
                 sublinear_tf=True, max_features=MAX_FEATURES, **(units or {"token_pattern": WORD.pattern})

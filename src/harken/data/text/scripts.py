@@ -34,6 +34,7 @@ STARTS = [first for first, _, _ in RANGES]
 UNSPACED = {"Japanese", "Kana", "Han", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan"}  # words are not divided by spaces
 _RANGES = "".join(f"{chr(first)}-{chr(last)}" for first, last, script in RANGES if script in UNSPACED)
 UNSPACED_LETTER, SPACED_LETTER = f"[{_RANGES}]", rf"[^\W{_RANGES}]"  # regular expressions
+UNSPACED_CHARACTER = re.compile(UNSPACED_LETTER)
 RIGHT_TO_LEFT = {"Arabic", "Hebrew"}
 KANA_SHARE = 0.05  # of the letters of a Japanese text, beside Han
 CHARACTERS_PER_WORD = 2.0  # of unspaced scripts, for estimates
@@ -78,6 +79,11 @@ def is_unspaced(character: str) -> bool:
     return character_script(character) in UNSPACED
 
 
+def has_unspaced(text: str) -> bool:
+    """Whether a text has a character of a script that does not divide words by spaces."""
+    return UNSPACED_CHARACTER.search(text) is not None
+
+
 def split_words(text: str) -> list[str]:
     """The words of a text: what spaces divide, and every character of an unspaced script with its marks.
 
@@ -88,7 +94,7 @@ def split_words(text: str) -> list[str]:
     """
     words: list[str] = []
     for chunk in SPLIT.split(text.strip()):
-        if not any(map(is_unspaced, chunk)):
+        if not has_unspaced(chunk):
             words += [chunk] if chunk else []
             continue
         previous = ""  # "unspaced", "spaced" or "mark": the kind of the last character
@@ -122,7 +128,7 @@ def estimate_words(text: str) -> float:
     >>> estimate_words("the black cat"), estimate_words("黒い猫が眠る")
     (3.0, 3.0)
     """
-    unspaced = sum(map(is_unspaced, text))
+    unspaced = sum(map(is_unspaced, text)) if has_unspaced(text) else 0
     if not unspaced:
         return float(len(text.split()))
     spaced = re.sub(r"\s+", " ", "".join(" " if is_unspaced(character) else character for character in text))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
-from harken.data.text.scripts import is_unspaced
+from harken.data.text.scripts import has_unspaced, is_unspaced
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.subword import SPACE
 from harken.data.tokenizers.word import JOINED
@@ -32,7 +32,7 @@ def words_of(
     """
     owners = tokenizer.word_of(ids, text)
     shown_words = (text if shown is None else shown).split()
-    if not any(map(is_unspaced, text)):
+    if not has_unspaced(text):
         return shown_words, owners
     chunks, pieces = text.split(), [_surface(piece) for piece in tokenizer.pieces(ids)]
     words: list[str] = []
@@ -61,7 +61,7 @@ def joins(before: str, after: str) -> bool:
 
 def _split(chunk: str, pieces: Sequence[str]) -> tuple[list[int], list[int]]:
     """Where the words of a chunk without spaces start, and for each of its pieces the number of its word."""
-    if not any(map(is_unspaced, chunk)):
+    if not has_unspaced(chunk):
         return [0], [0] * len(pieces)
     cuts, positions, position = {0}, [], 0
     for piece in pieces:
