@@ -103,15 +103,20 @@ def corpus_score(metric: str, hypotheses: Sequence[str], references: Sequence[st
 
 
 def multi_reference_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
-    """Corpus BLEU where every output has one or more references.
+    """Corpus BLEU where every output has one or more references."""
+    return multi_reference_score("bleu", hypotheses, references)
+
+
+def multi_reference_score(metric: str, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
+    """`corpus_score` where every output has one or more references; chrF takes the best of them for each line.
 
     Raises:
-        UserError: no lines, or a line without references.
+        UserError: an unknown metric, no lines, or a line without references.
     """
     check_reference_lists(hypotheses, references)
     most = max(map(len, references))
     streams = [[line[column] if column < len(line) else None for line in references] for column in range(most)]
-    return _score(_metric("bleu", chain.from_iterable(references)), hypotheses, streams)
+    return _score(_metric(metric, chain.from_iterable(references)), hypotheses, streams)
 
 
 def bleu_interval(hypotheses: Sequence[str], references: Sequence[Sequence[str]], samples: int = 1000) -> Interval:

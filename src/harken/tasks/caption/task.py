@@ -15,7 +15,7 @@ from harken.data.images.captioned import CaptionCorpus, Captioned
 from harken.data.io.token_rows import TokenRows
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import BOS, PAD
-from harken.metrics.bleu import multi_reference_bleu
+from harken.metrics.bleu import multi_reference_score
 from harken.models.captioning.model import CaptionModel, to_images
 from harken.nn.loss import smoothed_cross_entropy
 from harken.search import Hypothesis, greedy_search
@@ -126,8 +126,10 @@ class CaptionTask(SequenceTask[CaptionModel, CaptionBatch]):
         }
 
     def metrics(self, sums: Sums) -> dict[str, Any]:
-        """Mean loss per word, perplexity, and BLEU against all references with its signature."""
+        """Mean loss per word, perplexity, BLEU with its signature and chrF against all references."""
         loss, captions = sums["loss"] / sums["tokens"], dict(sums["captions"])
         chosen = sorted(captions)
-        bleu = multi_reference_bleu([captions[i] for i in chosen], [self.valid.references[i] for i in chosen])
-        return {"loss": loss, "perplexity": perplexity(loss), "bleu": bleu.value, SIGNATURE: bleu.signature}
+        both = [captions[i] for i in chosen], [self.valid.references[i] for i in chosen]
+        bleu, chrf = (multi_reference_score(metric, *both) for metric in ("bleu", "chrf"))
+        scores = {"bleu": bleu.value, "chrf": chrf.value, SIGNATURE: bleu.signature}
+        return {"loss": loss, "perplexity": perplexity(loss), **scores}
