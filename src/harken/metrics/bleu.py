@@ -209,7 +209,8 @@ def _bleu(tokenisation: str, of_lines: bool = False) -> BLEU:
     """BLEU of a corpus, or of single lines over the orders that they have; dictionaries of words are loaded once."""
     from sacrebleu.metrics.bleu import BLEU
 
-    return BLEU(tokenize=tokenisation, effective_order=of_lines)
+    # force: no advice on detokenising, which the texts of a user's corpus may not have been
+    return BLEU(tokenize=tokenisation, effective_order=of_lines, force=True)
 
 
 def _metric(name: str, references: Iterable[str]) -> Metric:

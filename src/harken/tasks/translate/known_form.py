@@ -64,7 +64,7 @@ def known_form(text: str, tokenizer: Tokenizer) -> KnownForm:
         known,
         ids,
         sorted({word for word, index in zip(places, ids, strict=True) if index in tokenizer.fallback_ids}),
-        bool(words) and read[0] != words[0],
+        bool(words) and read[0][:1] != words[0][:1],
         end_mark,
     )
 
