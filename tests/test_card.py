@@ -29,9 +29,9 @@ def card(folder: Path, state: Progress) -> dict[str, str]:
 
 
 def test_the_card(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path)
+    log, signature = MetricsLog(tmp_path), {"bleu_signature": "nrefs:1|tok:char"}
     log.write({"kind": "valid", "step": 10, "bleu": 1.0, "perplexity": 99.0, "best": True})
-    log.write({"kind": "valid", "step": 20, "bleu": 31.5, "perplexity": 4.25, "best": True})
+    log.write({"kind": "valid", "step": 20, "bleu": 31.5, "chrf": 50.0, "perplexity": 4.25, "best": True, **signature})
     log.write({"kind": "valid", "step": 30, "bleu": 30.0, "perplexity": 4.0, "best": False})
     rows = card(tmp_path, Progress(step=4321, best_step=20, tokens=1_000_000, seconds=61.7, finished=True))
     assert rows["data"] == "mine: 1,234 training pairs"
@@ -40,8 +40,8 @@ def test_the_card(tmp_path: Path) -> None:
     assert rows["target tokens seen"] == "1,000,000"
     assert rows["training time"].startswith("62 s")
     assert rows["training cost"].startswith("about 3.1e+08 FLOPs")
-    assert "BLEU 31.50" in rows["validation"] and "perplexity 4.250" in rows["validation"]
-    assert "nrefs:1" in rows["validation"]  # sacrebleu's signature
+    assert rows["validation"].startswith("BLEU 31.50 (nrefs:1\\|tok:char), chrF 50.00 by greedy search")
+    assert "perplexity 4.250" in rows["validation"]
     assert not (tmp_path / f"{CARD}.part").exists()
 
 

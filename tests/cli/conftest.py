@@ -28,6 +28,7 @@ class FakeTranslation:
     text: str
     score: float
     attention: np.ndarray | None
+    is_spaced = True
 
     @property
     def is_aligned(self) -> bool:

@@ -3,10 +3,11 @@ from __future__ import annotations
 import math
 
 import pytest
+from sacrebleu.metrics.bleu import BLEU
 
 from harken.errors import UserError
 from harken.metrics import corpus_bleu, corpus_chrf, exact_match
-from harken.metrics.bleu import corpus_score
+from harken.metrics.bleu import bleu_tokenisation, corpus_score, multi_reference_bleu, sentence_bleu
 
 
 def test_bleu_by_hand() -> None:
@@ -59,3 +60,51 @@ def test_exact_match_compares_whole_outputs_and_ignores_spacing() -> None:
 def test_exact_match_needs_one_reference_a_line() -> None:
     with pytest.raises(UserError, match="2 outputs and 1 references"):
         exact_match(["a", "b"], ["a"])
+
+
+JAPANESE = ["黒い猫は屋根の上で眠っている。", "彼は昨日、東京で友達に会いました。"]
+
+
+def test_bleu_of_unspaced_scripts_counts_characters() -> None:
+    """As one word a line, only whole sentences would match: a near miss scored 0."""
+    outputs = ["黒い猫は屋根の上で寝ている。", "彼は昨日、京都で友達に会いました。"]
+    whole_lines = BLEU(tokenize="13a").corpus_score(outputs, [JAPANESE]).score
+    score = corpus_bleu(outputs, JAPANESE)
+    assert whole_lines < 1 and score.value > 60
+    assert score.value == pytest.approx(BLEU(tokenize="char").corpus_score(outputs, [JAPANESE]).score)
+    assert "|tok:char|" in score.signature
+    assert sentence_bleu(outputs[0], JAPANESE[:1]) > 50
+    assert multi_reference_bleu(outputs, [[line, "猫。"] for line in JAPANESE]).value > 60
+
+
+@pytest.mark.parametrize(
+    ("text", "tokenisation"),
+    [
+        ("the cat sleeps", "13a"),
+        ("кошка спит", "13a"),
+        ("القطة تنام", "13a"),
+        ("बिल्ली सो रही है", "13a"),
+        ("12 + 3", "13a"),
+        ("黑猫在睡觉。", "zh"),
+        ("黒い猫が眠る", "char"),
+        ("ネコ", "char"),
+        ("고양이가 잔다", "char"),
+        ("แมวกำลังนอนหลับ", "char"),
+        ("ແມວນອນ", "char"),
+        ("ឆ្មាកំពុងដេក", "char"),
+        ("ကြောင်အိပ်နေသည်", "char"),
+        ("彼はCDとDVDを買った", "char"),
+    ],
+)
+def test_tokenisation_follows_the_script_of_the_references(
+    text: str, tokenisation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harken.metrics.bleu.find_spec", lambda name: None)
+    assert bleu_tokenisation([text]) == tokenisation
+
+
+def test_dictionaries_of_words_are_used_where_they_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harken.metrics.bleu.find_spec", lambda name: object())
+    assert [bleu_tokenisation([text]) for text in ("黒い猫が眠る", "고양이가 잔다")] == ["ja-mecab", "ko-mecab"]
+    monkeypatch.setattr("harken.metrics.bleu.find_spec", lambda name: None if name == "ipadic" else object())
+    assert bleu_tokenisation(["黒い猫が眠る"]) == "char"

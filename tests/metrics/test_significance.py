@@ -121,3 +121,13 @@ def test_mistakes_are_named() -> None:
         paired_bootstrap(["a"], ["a"], ["a"], samples=0)
     with pytest.raises(UserError, match='no test "t-test"; choose bootstrap or randomisation'):
         compare_systems(["a"], ["a"], ["a"], "t-test")  # type: ignore[arg-type]
+
+
+def test_unspaced_scripts_are_compared_by_characters() -> None:
+    references = ["黒い猫は屋根の上で眠っている。", "彼は昨日、東京で友達に会いました。", "雨が降っています。"]
+    close, far = [line.replace("る", "た") for line in references], [line[::-1] for line in references]
+    comparison = compare_systems(close, far, references, samples=50)
+    assert comparison.difference > 30 and comparison.a.signature == corpus_bleu(close, references).signature
+    assert bleu_of_statistics(bleu_statistics(close, [[line] for line in references]).sum(0)[None])[0] == pytest.approx(
+        comparison.a.value
+    )

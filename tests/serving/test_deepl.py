@@ -96,8 +96,8 @@ def test_bad_entries_are_refused(capital_client: Any, entries: str, said: str) -
     [
         ({"target_lang": "FR"}, "'text' not specified"),
         ({"text": ["a"]}, "'target_lang' not supported"),
-        ({"text": ["a"], "target_lang": "XX"}, "'target_lang' not supported"),
-        ({"text": ["a"], "target_lang": "FR", "source_lang": "XX"}, "'source_lang' not supported"),
+        ({"text": ["a"], "target_lang": "XX"}, "'target_lang' not supported; served: en to fr"),
+        ({"text": ["a"], "target_lang": "FR", "source_lang": "XX"}, "'source_lang' not supported; served: en to fr"),
         ({"text": ["a"], "target_lang": "FR", "tag_handling": "tex"}, "'tag_handling' not supported"),
         ({"text": ["a"], "target_lang": "EN", "source_lang": "FR"}, "no model translates from fr to en"),
     ],

@@ -83,8 +83,14 @@ def test_languages_and_settings(capital_client: Any) -> None:
         ({"q": "", "source": "en", "target": "fr"}, "missing q"),
         ({"q": "a", "target": "fr"}, "missing source"),
         ({"q": "a", "source": "en"}, "missing target"),
-        ({"q": "a", "source": "de", "target": "fr"}, "de is not supported"),
-        ({"q": "a", "source": "fr", "target": "en"}, "en is not available as a target language from fr"),
+        (
+            {"q": "a", "source": "de", "target": "fr"},
+            "de is not supported; served: en to fr (harken serve",
+        ),
+        (
+            {"q": "a", "source": "fr", "target": "en"},
+            "en is not available as a target language from fr; served:",
+        ),
         ({"q": "a", "source": "en", "target": "fr", "format": "pdf"}, "pdf format is not supported"),
         ({"q": 7.5, "source": "en", "target": "fr"}, "neither a string nor a list"),
         ({"q": ["a", 1], "source": "en", "target": "fr"}, "neither a string nor a list"),

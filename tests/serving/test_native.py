@@ -248,7 +248,7 @@ def test_predict_serves_any_job(client: Any, folders: dict[str, Path]) -> None:
         ("translate", {"text": "a", "beam": 1000}, 422, "beam"),
         ("translate", {"text": "a", "model": "none"}, 400, "there is no model called 'none'"),
         ("translate", {"text": "a", "model": "opinions-classify"}, 400, "is of the task 'classify'"),
-        ("translate", {"text": "a", "source": "de"}, 400, "no model translates from de"),
+        ("translate", {"text": "a", "source": "de"}, 400, "no model translates from de to any; served: en to fr"),
         ("translate", {"text": "a", "temperature": 0.5}, 400, "is for sampling"),
         ("translate", {"text": ["a"] * 9}, 413, "9 texts are too many"),
         ("translate", {"text": "a" * 60_000}, 413, "60,000 characters are too many"),

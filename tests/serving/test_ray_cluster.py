@@ -131,7 +131,7 @@ def test_no_request_is_lost_where_a_node_dies(two_nodes: Any, tiny_model: Callab
             assert client.get("/ready").json() == client.get("/health").json() == {"status": "ok"}
             assert "translate" in client.get("/v1/models").json()["models"][0]["operations"]
             bad = client.post("/translate", json={"q": "a", "source": "en", "target": "xx"})
-            assert bad.status_code == 400 and bad.json() == {"error": "xx is not supported"}
+            assert bad.status_code == 400 and bad.json()["error"].startswith("xx is not supported; served: ")
             late = client.post("/v1/translate", json={"text": ["the cat"] * 200, "timeout": 0.001})
             assert late.status_code == 504
             with client.stream("POST", "/v1/translate", json={"text": sentence(7), "stream": True}) as events:

@@ -14,7 +14,7 @@ import pytest
 import harken
 from harken.serving.app import create_app
 from harken.serving.limits import hosts_of
-from harken.serving.registry import Registry
+from harken.serving.registry import Registry, ServedModel
 from harken.serving.settings import ServerSettings
 from harken.serving.transport import JoinedWrites
 from harken.training.weights import load_tensors, save_tensors
@@ -159,8 +159,23 @@ def test_a_route_is_the_shortest(tiny_model: Callable[[str], Path]) -> None:
     registry = Registry([f"{folder}@{pair}" for pair in ("a-b", "b-c", "c-d", "a-c")])
     assert [(one.source, one.target) for one in registry.route("a", "d")] == [("a", "c"), ("c", "d")]
     assert registry.route("d", "d") == [] and registry.targets("b") == ["c", "d"]
-    with pytest.raises(harken.UserError, match="no model translates from d to a"):
+    with pytest.raises(harken.UserError, match=r"from d to a; served: a to b, b to c, c to d, a to c .*FOLDER@de-en"):
         registry.route("d", "a")
+
+
+def test_languages_that_are_not_known_are_to_be_named(tiny_model: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_model("phrasebook-transformer"), tmp_path / "mine")
+    assert ServedModel.open(folder).advice == "" == ServedModel("tagger", folder, "tag", None).advice
+    recipe = (folder / "recipe.toml").read_text(encoding="utf-8")
+    files = recipe.replace('corpus = "phrasebook"', 'source = "a.en"\ntarget = "a.fr"')
+    (folder / "recipe.toml").write_text(files, encoding="utf-8")
+    model = ServedModel.open(folder)
+    assert (model.source, model.target) == ("source", "target")
+    assert model.advice.endswith(f"name them by harken serve {folder}@de-en")
+    assert ServedModel.open(f"{folder}@de-en").advice == ""
+    named = files.replace("[data]", '[data]\nsource_language = "de"\ntarget_language = "en"')
+    (folder / "recipe.toml").write_text(named, encoding="utf-8")
+    assert (ServedModel.open(folder).source, ServedModel.open(folder).target) == ("de", "en")
 
 
 def test_a_changed_folder_is_loaded_again_while_requests_go_on(

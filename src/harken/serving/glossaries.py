@@ -12,12 +12,13 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from harken.data.text.scripts import SPACED_LETTER, UNSPACED_LETTER
 from harken.errors import UserError
 from harken.files import atomic_write
 
 MAX_ENTRIES, MAX_GLOSSARIES = 10_000, 1000
 LONGEST_TERM = 1000  # characters
-WORD = re.compile(r"\w+|[^\w\s]")  # or a mark
+WORD = re.compile(rf"{UNSPACED_LETTER}|{SPACED_LETTER}+|[^\w\s]")  # or a mark
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,8 @@ class TermIndex:
 
     >>> TermIndex([("black cat", "chat noir"), ("dog", "chien"), ("cats", "chats")]).terms_in("The Black  cat!")
     [['black cat', 'chat noir']]
+    >>> TermIndex([("猫", "cat"), ("犬", "dog")]).terms_in("黒い猫は")
+    [['猫', 'cat']]
     """
 
     def __init__(self, terms: Iterable[tuple[str, str]]) -> None:

@@ -17,6 +17,7 @@ from harken.data.text.languages import canonical
 from harken.errors import UserError
 from harken.files import expand_user
 
+UNKNOWN = "source", "target"  # codes where neither the recipe nor the command line names the languages
 WATCHED = ("model.safetensors", "recipe.toml", "card.md")
 
 
@@ -37,6 +38,16 @@ class ServedModel:
         """The model's own options of search, as far as it has any."""
         search = getattr(self.recipe, "search", None)
         return {} if search is None else vars(search)
+
+    @property
+    def advice(self) -> str:
+        """How to name the languages of a translator where they are not known; else empty."""
+        if self.source not in UNKNOWN and self.target not in UNKNOWN:
+            return ""
+        return (
+            f"the languages of {self.name} are not known, so clients have to write {self.source} and {self.target}; "
+            f"name them by harken serve {self.folder}@de-en"
+        )
 
     @classmethod
     def open(cls, given: str | Path, name: str | None = None) -> ServedModel:
@@ -64,7 +75,7 @@ class ServedModel:
 
 
 def _languages(recipe: Any, pair: str) -> tuple[str, str]:
-    """Language codes: those given, those of the recipe, or "source" and "target"."""
+    """Language codes: those given, those of the recipe, or `UNKNOWN`."""
     data = recipe.data
     if pair:
         codes = pair.split("-") if pair.count("-") == 1 else pair.split("_to_")
@@ -72,7 +83,7 @@ def _languages(recipe: Any, pair: str) -> tuple[str, str]:
             raise UserError(f"{pair!r} after @ is no language pair; write it as en-fr")
         return canonical(codes[0]), canonical(codes[1])
     named = data.pair or (data.direction if data.corpus == "phrasebook" else None)
-    source, target = named.split("-") if named and named.count("-") == 1 else ("source", "target")
+    source, target = named.split("-") if named and named.count("-") == 1 else UNKNOWN
     return canonical(data.source_language or source), canonical(data.target_language or target)
 
 
@@ -152,6 +163,11 @@ class Registry:
             ]
         return reachable[1:]
 
+    def served_pairs(self) -> str:
+        """The languages that are served, and how those of a model are named; the end of an error's sentence."""
+        pairs = dict.fromkeys(f"{model.source} to {model.target}" for model in self.translators())
+        return f"served: {', '.join(pairs) or 'none'} (harken serve FOLDER@de-en names the languages of a model)"
+
     def route(self, source: str, target: str) -> list[ServedModel]:
         """The shortest chain of models from one language to another; empty where both are the same.
 
@@ -169,7 +185,7 @@ class Registry:
                 if model.source == code and model.target and model.target not in routes:
                     routes[model.target] = [*routes[code], model]
                     waiting.append(model.target)
-        raise UserError(f"no model translates from {source} to {target}")
+        raise UserError(f"no model translates from {source} to {target}; {self.served_pairs()}")
 
     def changed(self) -> list[ServedModel]:
         """Models whose folder was written anew and has been left alone since the last call; read again.

@@ -14,6 +14,7 @@ import numpy as np
 from fastapi import Request
 
 from harken.errors import UserError
+from harken.metrics.alignment import spaced_weights
 from harken.serving.context import Serving, serving_of, until_disconnected
 from harken.serving.detection import Detected
 from harken.serving.errors import ApiError, DeadlinePassed, QueueFull
@@ -181,7 +182,10 @@ def sentence_translator(calls: Calls, route: Sequence[ServedModel], glossary: Te
         for hop in hops:
             before = [_composed(_best(result), links) for result, links in zip(hop, before, strict=True)]
         return [
-            [(hypothesis["text"], _composed(_attention(hypothesis), links)) for hypothesis in result["hypotheses"]]
+            [
+                (hypothesis["text"], _composed(_attention(result["source"], hypothesis), links))
+                for hypothesis in result["hypotheses"]
+            ]
             for result, links in zip(last, before, strict=True)
         ]
 
@@ -189,11 +193,15 @@ def sentence_translator(calls: Calls, route: Sequence[ServedModel], glossary: Te
 
 
 def _best(result: dict[str, Any]) -> np.ndarray | None:
-    return _attention(result["hypotheses"][0]) if result["hypotheses"] else None
+    return _attention(result["source"], result["hypotheses"][0]) if result["hypotheses"] else None
 
 
-def _attention(hypothesis: dict[str, Any]) -> np.ndarray | None:
-    return np.asarray(hypothesis["attention"]) if hypothesis.get("attention") else None
+def _attention(source: str, hypothesis: dict[str, Any]) -> np.ndarray | None:
+    """Attention over what spaces divide, which are the words of documents."""
+    if not hypothesis.get("attention"):
+        return None
+    words = hypothesis["target_words"], hypothesis["source_words"]
+    return spaced_weights(hypothesis["attention"], *words, hypothesis["text"], source)
 
 
 def _composed(links: np.ndarray | None, before: np.ndarray | None) -> Any:

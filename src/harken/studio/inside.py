@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from harken.data.tokenizers.tokens import UNK
+from harken.data.tokenizers.words import words_of
 from harken.errors import UserError
 from harken.inspection.measures.ablation import Head, without_heads
 from harken.inspection.pictures.inputs import piece_names
@@ -100,7 +101,7 @@ def without_words(translator: Translator, sources: Sources, words: Sequence[int]
     if not words:
         return sources
     form = sources.forms[0]
-    word_indices = translator.source.word_of(form.ids, form.text)
+    word_indices = words_of(translator.source, form.ids, form.text)[1]
     ids = [UNK if word in words else token for token, word in zip(form.ids, word_indices, strict=True)]
     return replace(sources, forms=[replace(form, ids=ids)])
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from harken.data.tokenizers.words import words_of
 from harken.errors import UserError
 from harken.search.hypotheses import Hypothesis
 from harken.search.streaming import CertainPrefix
@@ -75,7 +76,7 @@ def alternatives_of(translator: Translator, asked: TranslationRequest, count: in
         return []
     start = translator.target.encode(asked.prefix)
     hypotheses = alternatives(_request(translator, replace(asked, prefix="")), sources, start, count)
-    position = len(asked.prefix.split())
+    position = len(words_of(translator.target, start, asked.prefix)[0])
     return [
         {
             **result,
@@ -142,7 +143,7 @@ def _request(translator: Translator, asked: TranslationRequest, cancelled: Calla
 def _word_scores(translator: Translator, hypothesis: Hypothesis, raw: str, count: int) -> list[list[float]]:
     """The log-probabilities of the tokens of each word."""
     scores: list[list[float]] = [[] for _ in range(count)]
-    word_indices = translator.target.word_of(hypothesis.tokens, raw)
+    word_indices = words_of(translator.target, hypothesis.tokens, raw)[1]
     for word, score in zip(word_indices, hypothesis.token_scores, strict=False):
         if 0 <= word < count:
             scores[word].append(score)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError
+from harken.training.log import SIGNATURE
 
 if TYPE_CHECKING:
     from harken.inspection.pictures.picture import Picture
     from harken.metrics.interval import Interval
+
+
+def bleu_on_card(best: Mapping[str, Any]) -> str:
+    r"""BLEU of the best validation with its signature, for the table of the card.
+
+    >>> bleu_on_card({"bleu": 31.5, "bleu_signature": "nrefs:1|tok:char"})
+    'BLEU 31.50 (nrefs:1\\|tok:char)'
+    """
+    signature = str(best.get(SIGNATURE, "")).replace("|", r"\|")  # a bar would end the table's cell
+    return f"BLEU {best.get('bleu', math.nan):.2f}" + (f" ({signature})" if signature else "")
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class SequenceTask(ABC, Generic[M, B]):
         """Compute the sums of a batch for validation: numbers and lists that JSON can hold."""
 
     @abstractmethod
-    def metrics(self, sums: Sums) -> dict[str, float]:
+    def metrics(self, sums: Sums) -> dict[str, Any]:
         """The metrics of all validation data from its sums; one of them is `monitor`."""
 
     def size(self, indices: Indices) -> int:
@@ -97,7 +97,7 @@ class SequenceTask(ABC, Generic[M, B]):
         """One worker's share of the validation examples, in batches."""
         return length_batches(self.valid_lengths, self.settings.batch_tokens, part, parts)
 
-    def score(self, results: list[Sums]) -> dict[str, float]:
+    def score(self, results: list[Sums]) -> dict[str, Any]:
         """The metrics, from the sums of all workers."""
         return self.metrics(merge_sums(results))
 

@@ -23,8 +23,9 @@ from typing import Any
 from harken.files import atomic_write
 
 METRICS = "metrics.jsonl"
-NOT_METRICS = ("kind", "step", "best", "seconds")  # of an entry on a validation
-TEXTS = ("kind", "event")  # keys whose values are no numbers
+SIGNATURE = "bleu_signature"  # how BLEU was computed, of an entry on a validation
+NOT_METRICS = ("kind", "step", "best", "seconds", SIGNATURE)  # of an entry on a validation
+TEXTS = ("kind", "event", SIGNATURE)  # keys whose values are no numbers
 
 
 class MetricsLog:
@@ -59,7 +60,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def is_entry(value: Any) -> bool:
-    """Whether a value of a file is an entry as `MetricsLog` writes it: numbers, beside its kind and an event's text."""
+    """Whether a value of a file is an entry as `MetricsLog` writes it: numbers, beside its kind and texts."""
     if not isinstance(value, dict) or type(value.get("step")) is not int or not isinstance(value.get("kind", ""), str):
         return False
     return all(isinstance(number, int | float) for key, number in value.items() if key not in TEXTS)

@@ -13,7 +13,7 @@ from typing import Any
 from harken.errors import require_extra
 from harken.training.checkpoints import Progress
 from harken.training.display import Display, Throughput
-from harken.training.log import MetricsLog
+from harken.training.log import SIGNATURE, TEXTS, MetricsLog
 from harken.training.task import Work
 
 Callback = Callable[[dict[str, Any]], Any]  # called with each line of metrics.jsonl; True ends the run
@@ -44,6 +44,7 @@ class Reporter:
         self.progress, self.display, self.callbacks, self.log, self.peak = progress, display, callbacks, log, peak
         self.work = Work(0, 0.0)  # since the last line of metrics.jsonl
         self.data_wait = 0.0  # of the last line of metrics.jsonl
+        self.signature = ""  # of BLEU, as shown last
         self.said_slow = False  # that batches take too long
         self.times: list[float] = []  # of the first updates of this process
         self.start_seconds = 0.0  # by which they took longer; of the line that is to be written next
@@ -119,11 +120,14 @@ class Reporter:
         state.window_loss, state.window_tokens, state.window_seconds = 0.0, 0, 0.0
         return ends
 
-    def record_validation(self, metrics: dict[str, float], is_best: bool) -> bool:
+    def record_validation(self, metrics: dict[str, Any], is_best: bool) -> bool:
         """The line of a validation; returns whether a callback ends the run."""
         state = self.progress
         ends = self._record({"kind": "valid", "step": state.step, **metrics, "best": is_best, "seconds": state.seconds})
-        shown = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
+        shown = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items() if name not in TEXTS)
+        if (signature := metrics.get(SIGNATURE, "")) != self.signature:
+            self.display.log(f"BLEU of the validations: {signature}")
+            self.signature = signature
         self.display.log(f"step {state.step:>6}  validation: {shown}{'  (best)' if is_best else ''}")
         return ends
 

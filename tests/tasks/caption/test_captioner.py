@@ -158,7 +158,9 @@ def test_the_verb(model: Captioner, pictures: Path, tmp_path: Path) -> None:
 def test_evaluate_writes_the_page_of_the_worst(model: Captioner, tmp_path: Path, few_scenes: None) -> None:
     done = run("evaluate", model.folder, "--split", "test", "--out", tmp_path / "found")
     assert done.exit_code == 0, done.output
-    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["BLEU", "exact match", "attended region"]
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == [
+        *("BLEU", "chrF", "exact match", "attended region"),
+    ]
     page = (tmp_path / "found" / "errors.html").read_text()
     assert "Worst captions" in page and "reference: a " in page and "stroke-dasharray" in page
 

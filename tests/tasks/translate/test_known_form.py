@@ -49,3 +49,15 @@ def test_subwords_of_lower_case_text_read_capitals() -> None:
     subwords = train_tokenizer("bpe", ["low lower lowest"] * 3, size=25)
     form = known_form("Lowest Low", subwords)
     assert form.text == "lowest low" and form.unknown == [] and form.capital
+
+
+def test_a_capital_inside_is_no_capital_at_the_start() -> None:
+    tokenizer = train_tokenizer("character", ["彼はcdを買った"], size=100)
+    form = known_form("彼はCDを買った", tokenizer)
+    assert form.text == "彼はcdを買った" and form.restore("he bought a cd") == "he bought a cd"
+
+
+def test_characters_that_are_read_as_bytes_count_as_unknown() -> None:
+    tokenizer = train_tokenizer("bpe", ["the cat sleeps", "a cat"] * 3, size=290, byte_fallback=True)
+    form = known_form("The 龍 Cat.", tokenizer)
+    assert (form.text, form.unknown, form.restore("le chat")) == ("the 龍 cat", [1], "Le chat.")

@@ -34,14 +34,20 @@ def test_short_sentences_are_put_together_up_to_the_target() -> None:
     assert split_text("a b c d. e.", 4, 2, words) == ["a b c d. ", "e."]  # within the limit: not cut
 
 
-def translation(text: str, score: float, weights: list[list[float]] | None = None, unknown: tuple[int, ...] = ()):
-    return Translation("", text, score, None if weights is None else np.array(weights), unknown=list(unknown))
+def translation(
+    source: str, text: str, score: float, weights: list[list[float]] | None = None, unknown: tuple[int, ...] = ()
+) -> Translation:
+    return Translation(source, text, score, None if weights is None else np.array(weights), unknown=list(unknown))
 
 
 def test_joined_translations_have_the_score_words_and_attention_of_the_whole() -> None:
     parts = ["the cat. ", "it sleeps"]
-    first = [translation("le chat.", -0.5, [[1, 0], [0, 1]], (1,)), translation("un chat.", -1.0, [[1, 0], [0, 1]])]
-    second = [translation("il dort", -0.2, [[0.5, 0.5], [0, 1]], (0,))]
+    links = [[1.0, 0.0], [0.0, 1.0]]
+    first = [
+        translation("the cat.", "le chat.", -0.5, links, (1,)),
+        translation("the cat.", "un chat.", -1.0, links),
+    ]
+    second = [translation("it sleeps", "il dort", -0.2, [[0.5, 0.5], [0, 1]], (0,))]
     best, other = join_translations("the cat. it sleeps", parts, [first, second], [[4, 4], [3]])
     assert (best.text, other.text) == ("le chat. il dort", "un chat. il dort")
     assert best.source_words == ["the", "cat.", "it", "sleeps"]
@@ -53,15 +59,21 @@ def test_joined_translations_have_the_score_words_and_attention_of_the_whole() -
     assert not join_translations("", parts, [first[:1], second], [[4], [3]])[0].is_aligned
 
 
-def test_parts_without_a_space_between_them_are_joined_without_one() -> None:
+def test_parts_are_joined_as_the_script_of_the_translation_has_it() -> None:
     found = join_translations(
-        "猫。犬。", ["猫。", "犬。"], [[translation("cat.", -1)], [translation("dog.", -1)]], [[1], [1]]
+        "猫。犬。", ["猫。", "犬。"], [[translation("猫。", "cat.", -1)], [translation("犬。", "dog.", -1)]], [[1], [1]]
     )
-    assert (found[0].text, found[0].is_aligned) == ("cat.dog.", False)
+    assert (found[0].text, found[0].is_aligned) == ("cat. dog.", False)
+    parts = [[translation("a cat. ", "猫。", -1)], [translation("a dog.", "犬。", -1)]]
+    assert join_translations("a cat. a dog.", ["a cat. ", "a dog."], parts, [[1], [1]])[0].text == "猫。犬。"
 
 
 def test_a_word_that_was_cut_stays_one_word() -> None:
-    parts = [[translation("un deux", -1, [[1, 0], [0, 1]])], [translation("trois quatre", -1, [[1, 0], [0, 1]], (0,))]]
+    links = [[1.0, 0.0], [0.0, 1.0]]
+    parts = [
+        [translation("one two", "un deux", -1, links)],
+        [translation("three four", "trois quatre", -1, links, (0,))],
+    ]
     (found,) = join_translations("one twothree four", ["one two", "three four"], parts, [[3], [3]])
     assert (found.text, found.unknown_words) == ("un deuxtrois quatre", ["twothree"])
     assert found.alignment() == [(0, 0), (1, 1), (1, 1), (2, 2)]

@@ -122,7 +122,9 @@ def test_scores_are_those_of_the_translations(task: TranslationTask) -> None:
     assert score["perplexity"] == pytest.approx(math.exp(found["loss"] / found["tokens"]))
     right = [translations[i] == pair.target for i, pair in enumerate(valid)]
     assert score["exact_match"] == pytest.approx(100 * sum(right) / 20)
-    assert set(score) == {"loss", "perplexity", "bleu", "exact_match"} and task.monitor == "bleu"
+    assert score["bleu_signature"] == wanted.signature and score["chrf"] > 0
+    assert set(score) == {"loss", "perplexity", "bleu", "chrf", "exact_match", "bleu_signature"}
+    assert task.monitor == "bleu"
     assert make_task("search.goal=exact_match").monitor == "exact_match"
 
 

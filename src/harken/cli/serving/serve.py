@@ -134,6 +134,8 @@ def serve(
     for model in app.state.serving.registry.models.values():
         pair = f", {model.source} -> {model.target}" if model.source else ""
         logger.info(f"Serving {model.name} ({model.task}{pair}) from {model.folder}")
+        if model.advice:
+            logger.info(f"Note: {model.advice}")
     if engine == "ray":
         from harken.serving.ray import deployment
 

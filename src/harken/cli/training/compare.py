@@ -48,7 +48,7 @@ def compare(
         logger.info(
             f"{test['split']}: {test['run']} has {test['metric']} {test['other']:.2f}, {test['against']} has "
             f"{test['first']:.2f}: difference {test['difference']:+.2f} (95% interval {low:+.2f} to {high:+.2f}, "
-            f"p = {test['p']:.4f}, paired bootstrap)"
+            f"p = {test['p']:.4f}, paired bootstrap; {test['signature']})"
         )
     if not comparison.keys:
         logger.info("The recipes are equal")

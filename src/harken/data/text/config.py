@@ -158,16 +158,25 @@ class TokenizerConfig(BaseModel):
     size: int = Field(default=8000, gt=4, description="Vocabulary size, including the four special ids.")
     joint: bool = Field(default=True, description="Whether source and target share one vocabulary.")
     min_count: int = Field(default=1, ge=1, description="Words and characters with a lower training count are unknown.")
-    character_coverage: float = Field(
-        default=1.0,
-        gt=0.9,
-        le=1,
-        description="Subwords: share of the text's characters that the vocabulary covers.",
+    character_coverage: Annotated[float, Field(gt=0.9, le=1)] | Literal["auto"] = Field(
+        default="auto",
+        description=(
+            "Subwords: share of the text's characters that the vocabulary covers. auto: all of them; of Chinese, "
+            "Japanese and Korean 0.9995 where the others are bytes."
+        ),
     )
-    byte_fallback: bool = Field(
-        default=False, description="Subwords: encode unknown characters as bytes (256 more ids)."
+    byte_fallback: bool | Literal["auto"] = Field(
+        default="auto",
+        description=(
+            "Subwords: encode unknown characters as bytes (256 ids of the vocabulary). auto: where the text has Hangul "
+            "or a script without spaces, and size is 2000 or more."
+        ),
     )
     normalization: Literal["identity", "nfkc", "nmt_nfkc"] = Field(
-        default="identity", description="Subwords: Unicode normalisation; identity keeps every character as it is."
+        default="identity",
+        description=(
+            "Subwords: Unicode normalisation; identity keeps every character as it is, nfkc composes accents and reads "
+            "full-width forms as their usual ones."
+        ),
     )
     max_lines: int = Field(default=1_000_000, gt=0, description="Subwords: number of lines sampled to train the model.")

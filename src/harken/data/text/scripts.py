@@ -12,8 +12,9 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import accumulate
 
 # First and last code points of the scripts that are told apart; all other letters are "Other".
 RANGES = (
@@ -31,6 +32,9 @@ RANGES = (
 )  # fmt: skip
 STARTS = [first for first, _, _ in RANGES]
 UNSPACED = {"Japanese", "Kana", "Han", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan"}  # words are not divided by spaces
+_RANGES = "".join(f"{chr(first)}-{chr(last)}" for first, last, script in RANGES if script in UNSPACED)
+UNSPACED_LETTER, SPACED_LETTER = f"[{_RANGES}]", rf"[^\W{_RANGES}]"  # regular expressions
+UNSPACED_CHARACTER = re.compile(UNSPACED_LETTER)
 RIGHT_TO_LEFT = {"Arabic", "Hebrew"}
 KANA_SHARE = 0.05  # of the letters of a Japanese text, beside Han
 CHARACTERS_PER_WORD = 2.0  # of unspaced scripts, for estimates
@@ -52,19 +56,32 @@ def script_of(texts: str | Iterable[str]) -> str:
 
     Han with kana is "Japanese". Where two scripts are mixed the more frequent one is returned.
     """
+    shares = script_shares(texts)
+    return max(shares, key=lambda script: shares[script], default="")
+
+
+def script_shares(texts: str | Iterable[str]) -> dict[str, float]:
+    """The share of each script in the letters of texts.
+
+    >>> script_shares(["the cat", "猫が"])
+    {'Latin': 0.75, 'Japanese': 0.25}
+    """
     letters = Counter(map(character_script, texts if isinstance(texts, str) else "".join(texts)))
     del letters[""]
-    total = sum(letters.values())
-    if not total:
-        return ""
     if letters["Kana"] and letters["Kana"] >= KANA_SHARE * (letters["Han"] + letters["Kana"]):
         letters["Japanese"] = letters.pop("Kana") + letters.pop("Han", 0)
-    return max(letters, key=lambda script: letters[script])
+    total = letters.total()
+    return {script: count / total for script, count in letters.items() if count}
 
 
 def is_unspaced(character: str) -> bool:
     """Whether a letter is of a script that does not divide words by spaces."""
     return character_script(character) in UNSPACED
+
+
+def has_unspaced(text: str) -> bool:
+    """Whether a text has a character of a script that does not divide words by spaces."""
+    return UNSPACED_CHARACTER.search(text) is not None
 
 
 def split_words(text: str) -> list[str]:
@@ -77,7 +94,7 @@ def split_words(text: str) -> list[str]:
     """
     words: list[str] = []
     for chunk in SPLIT.split(text.strip()):
-        if not any(map(is_unspaced, chunk)):
+        if not has_unspaced(chunk):
             words += [chunk] if chunk else []
             continue
         previous = ""  # "unspaced", "spaced" or "mark": the kind of the last character
@@ -94,13 +111,24 @@ def split_words(text: str) -> list[str]:
     return words
 
 
+def chunk_numbers(words: Sequence[str], text: str) -> list[int]:
+    """For each word of a text, in order, the number of what spaces divide that it is part of.
+
+    >>> chunk_numbers(["黒い", "猫", "ok"], "黒い猫 ok")
+    [0, 0, 1]
+    """
+    ends = list(accumulate(map(len, text.split())))
+    starts = accumulate(map(len, words), initial=0)
+    return [bisect_right(ends, start) for start, _ in zip(starts, words, strict=False)]
+
+
 def estimate_words(text: str) -> float:
     """About how many words a text has; characters of unspaced scripts count as half a word.
 
     >>> estimate_words("the black cat"), estimate_words("黒い猫が眠る")
     (3.0, 3.0)
     """
-    unspaced = sum(map(is_unspaced, text))
+    unspaced = sum(map(is_unspaced, text)) if has_unspaced(text) else 0
     if not unspaced:
         return float(len(text.split()))
     spaced = re.sub(r"\s+", " ", "".join(" " if is_unspaced(character) else character for character in text))

@@ -23,6 +23,7 @@ from harken.data.parts import cut_files, cut_text, line_reader, running_text
 from harken.data.prepared.store import Store, prepared_folder
 from harken.data.splits import cut_by_position, digest, normalise, without_held_out
 from harken.data.text.locations import as_list
+from harken.data.text.scripts import estimate_words
 from harken.data.text.text_config import LinesConfig, TextConfig
 from harken.errors import UserError
 from harken.files import expand_user
@@ -157,9 +158,11 @@ def long_enough(config: LinesConfig, lines: Iterable[str]) -> list[str]:
 
     >>> long_enough(LinesConfig(min_words=4), [" = Title = ", "a whole sentence here"])
     ['a whole sentence here']
+    >>> long_enough(LinesConfig(min_words=4), ["題名", "黒い猫は屋根の上で眠る。"])
+    ['黒い猫は屋根の上で眠る。']
     """
     cased = (line.lower() if config.lowercase else line for line in lines)
-    return [line for line in cased if len(line.split()) >= config.min_words]
+    return [line for line in cased if estimate_words(line) >= config.min_words]
 
 
 def _phrasebook(config: TextConfig | LinesConfig) -> TextCorpus:

@@ -17,10 +17,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from harken.data.text.scripts import UNSPACED, is_unspaced, script_of, script_shares
 from harken.data.tokenizers.character import CharacterTokenizer
 from harken.data.tokenizers.plain import PlainCharacterTokenizer, PlainWordTokenizer
 from harken.data.tokenizers.subword import SubwordTokenizer
@@ -33,12 +34,20 @@ VOCABULARIES: dict[str, type[VocabularyTokenizer]] = {
     for tokenizer in (WordTokenizer, CharacterTokenizer, PlainWordTokenizer, PlainCharacterTokenizer)
 }
 JOINT, SOURCE, TARGET = "tokenizer", "source", "target"  # file names in a model folder
+MANY_CHARACTERS = {"Han", "Japanese", "Kana", "Hangul"}  # scripts of thousands
+BYTES = UNSPACED | MANY_CHARACTERS  # scripts whose rare characters are bytes
+SMALLEST_WITH_BYTES = 2000  # a vocabulary of which 256 bytes are a small part
+COVERAGE = 0.9995  # of the characters of such scripts, as sentencepiece's authors advise; the others are bytes
+FEW = 0.02  # a script with a lower share of the letters does not count
+SAMPLE = 2000  # texts whose scripts are looked at
+ENOUGH, LONGEST_WORD = 10, 7.0  # parts between spaces that are looked at, and the mean length of words in letters
 
 
 class Tokenizer(Protocol):
     """The interface of a tokenizer to models, search and pictures."""
 
     size: int  # special ids included; what was reached, not what was asked for
+    fallback_ids: frozenset[int]  # of what the training text did not have: unknown, and bytes of characters
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without beginning or end of sentence."""
@@ -66,8 +75,8 @@ def train_tokenizer(
     seed: int = 1,
     *,
     min_count: int = 1,
-    character_coverage: float = 1.0,
-    byte_fallback: bool = False,
+    character_coverage: float | Literal["auto"] = "auto",
+    byte_fallback: bool | Literal["auto"] = "auto",
     normalization: str = "identity",
     max_lines: int = 1_000_000,
 ) -> Tokenizer:
@@ -76,20 +85,53 @@ def train_tokenizer(
     The seed chooses the lines that subwords are learned from where there are more than `max_lines`.
 
     Raises:
-        UserError: the kind is unknown, or `size` is too small for the text.
+        UserError: the kind is unknown, `size` is too small for the text, or words of a text without spaces.
     """
     if kind in VOCABULARIES:
+        if "word" in kind:
+            refuse_unspaced(texts)
         return VOCABULARIES[kind].train(texts, size, min_count)
     if kind not in ("bpe", "unigram"):
         raise UserError(f'tokenizer.kind is "{kind}": use bpe, unigram, word or character.')
     every = texts if isinstance(texts, Sequence) else list(texts)
     lines: list[str]
     if len(every) > max_lines:
-        indices = sorted(random.Random(seed).sample(range(len(every)), max_lines))
-        lines = every.choose(np.array(indices)) if hasattr(every, "choose") else [every[index] for index in indices]
+        lines = _chosen(every, sorted(random.Random(seed).sample(range(len(every)), max_lines)))
     else:
         lines = list(every)
+    shares = script_shares(lines[:: max(1, len(lines) // SAMPLE)])
+    if byte_fallback == "auto":
+        byte_fallback = size >= SMALLEST_WITH_BYTES and any(shares.get(script, 0) > FEW for script in BYTES)
+    if character_coverage == "auto":
+        many = any(shares.get(script, 0) > FEW for script in MANY_CHARACTERS)
+        character_coverage = COVERAGE if many and byte_fallback else 1.0
     return SubwordTokenizer.train(kind, lines, size, character_coverage, byte_fallback, normalization)
+
+
+def _chosen(texts: Sequence[str], indices: Sequence[int]) -> list[str]:
+    """Some of the texts; those on disk (`harken.data.prepared`) are read in one pass."""
+    if hasattr(texts, "choose"):
+        chosen: list[str] = texts.choose(np.array(indices))
+        return chosen
+    return [texts[index] for index in indices]
+
+
+def refuse_unspaced(texts: Iterable[str]) -> None:
+    """Refuse to learn words where nothing divides them; text whose words were divided by spaces before is fine.
+
+    Raises:
+        UserError: most of the text is in a script without spaces, and has none.
+    """
+    if not isinstance(texts, Sequence):
+        return
+    sample = _chosen(texts, range(0, len(texts), max(1, len(texts) // SAMPLE)))
+    chunks = [sum(map(is_unspaced, chunk)) for text in sample for chunk in text.split()]
+    unspaced = [count for count in chunks if count]
+    if len(unspaced) >= ENOUGH and sum(unspaced) > LONGEST_WORD * len(unspaced):
+        raise UserError(
+            f'tokenizer.kind is "word", but the text is in a script without spaces between words '
+            f"({script_of(sample)}): set tokenizer.kind to bpe, unigram or character, or divide its words by spaces."
+        )
 
 
 def train_tokenizers(

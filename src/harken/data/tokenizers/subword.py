@@ -46,6 +46,7 @@ class SubwordTokenizer:
         self.size: int = processor.get_piece_size()
         self._processor = processor
         self._pieces = [processor.id_to_piece(index) for index in range(self.size)]
+        self.fallback_ids = frozenset((UNK, *filter(processor.is_byte, range(self.size))))
 
     @classmethod
     def train(

@@ -36,6 +36,7 @@ class VocabularyTokenizer(ABC):
     """Ids for a fixed list of tokens; subclasses say how text is cut and put together."""
 
     kind: ClassVar[str]
+    fallback_ids: frozenset[int] = frozenset((UNK,))
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self.tokens = list(tokens)

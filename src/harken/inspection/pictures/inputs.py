@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from harken.errors import UserError
 
 TOLERANCE = 1e-3  # rounding in half precision may take a weight this far outside 0 to 1
+UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")  # letters that are words
 SPACE, JOINED = "▁", "￭"  # marks of harken.data.tokenizers that many fonts lack
 
 
@@ -41,11 +43,14 @@ def piece_names(pieces: Sequence[str]) -> list[str]:
 
     >>> piece_names(["▁low", "est", "▁", "!"]), piece_names(["l", "￭'￭", "homme", "￭."])
     (['low', '-est', 'space', '!'], ['l', "'", 'homme', '.'])
+    >>> piece_names(["▁黒い", "猫", "ok"])
+    ['黒い', '猫', '-ok']
     """
     subwords = any(piece.startswith(SPACE) for piece in pieces)
     names = []
     for piece in pieces:
         name = piece.replace(JOINED, "").replace(SPACE, " ").strip()
         continues = subwords and not piece.startswith((SPACE, "<")) and any(map(str.isalnum, name))
+        continues = continues and not unicodedata.name(name[0], "").startswith(UNSPACED)
         names.append(f"-{name}" if continues else name or ("space" if SPACE in piece else piece))
     return names

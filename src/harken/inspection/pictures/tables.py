@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from harken.errors import UserError
 from harken.inspection.figure.spec import Figure, Heat
+from harken.inspection.figure.text import left_to_right
 from harken.inspection.pictures.inputs import checked_weights
 from harken.inspection.pictures.picture import Picture
 
@@ -137,7 +138,7 @@ class AlignmentMap(ShadeTable):
     @property
     def heading(self) -> str:
         """The title, or the two sentences."""
-        pair = f"{' '.join(self.columns)} → {' '.join(self.rows)}"
+        pair = " → ".join(left_to_right(" ".join(words)) for words in (self.columns, self.rows))
         return self.title or (pair if len(pair) <= LONGEST else pair[: LONGEST - 1] + "…")
 
     @property
@@ -146,7 +147,8 @@ class AlignmentMap(ShadeTable):
         if not self.weights.size:
             return ""
         row, column = np.unravel_index(int(self.weights.argmax()), self.weights.shape)
-        return f"Strongest link: {self.rows[row]} ← {self.columns[column]}, {self.weights[row, column]:.2f}."
+        link = f"{left_to_right(self.rows[row])} ← {left_to_right(self.columns[column])}"
+        return f"Strongest link: {link}, {self.weights[row, column]:.2f}."
 
     def figures(self) -> list[Figure]:
         return [Figure(self.heading, [self.panel()], self.note)]

@@ -86,9 +86,9 @@ def languages_of(serving: Serving, given: Parameters) -> tuple[str | None, str]:
     source, target = given.text("source_lang"), canonical(given.text("target_lang") or "")
     known = {language["code"] for language in serving.languages()}
     if target not in known:
-        raise ApiError(400, "Value for 'target_lang' not supported.")
+        raise ApiError(400, f"Value for 'target_lang' not supported; {serving.registry.served_pairs()}.")
     if source and canonical(source) not in known:
-        raise ApiError(400, "Value for 'source_lang' not supported.")
+        raise ApiError(400, f"Value for 'source_lang' not supported; {serving.registry.served_pairs()}.")
     return canonical(source) if source else None, target
 
 

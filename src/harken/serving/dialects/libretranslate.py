@@ -101,11 +101,12 @@ def _check_route(serving: Serving, source: str, target: str) -> None:
     known = {language["code"] for language in serving.languages()}
     for code in (source, target):
         if code not in known:
-            raise ApiError(400, f"{code[:20]} is not supported")
+            raise ApiError(400, f"{code[:20]} is not supported; {serving.registry.served_pairs()}")
     try:
         find_route(serving, source, target)
     except ApiError:
-        raise ApiError(400, f"{target} is not available as a target language from {source}") from None
+        pairs = serving.registry.served_pairs()
+        raise ApiError(400, f"{target} is not available as a target language from {source}; {pairs}") from None
 
 
 def _as_json(detected: Detected) -> dict[str, Any]:

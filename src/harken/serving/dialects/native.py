@@ -166,7 +166,8 @@ def translator(serving: Serving, body: Any) -> ServedModel:
                 chosen = (body.source or model.source or "", body.target or model.target or "")
                 if tuple(map(canonical, chosen)) == (model.source, model.target):
                     return model
-            raise UserError(f"no model translates from {body.source or 'any language'} to {body.target or 'any'}")
+            asked = f"from {body.source or 'any language'} to {body.target or 'any'}"
+            raise UserError(f"no model translates {asked}; {serving.registry.served_pairs()}")
         return serving.registry.find(body.model, "translate")
     except UserError as error:
         raise ApiError(400, str(error)) from None

@@ -15,7 +15,7 @@ from harken.data.io.table import read_table
 from harken.data.tokenizers.base import train_tokenizer
 from harken.inspection.pictures.drawings import CaptionMap, CaptionPage
 from harken.inspection.pictures.picture import Picture
-from harken.metrics.bleu import bleu_interval, corpus_bleu, multi_reference_bleu, sentence_bleu
+from harken.metrics.bleu import bleu_interval, multi_reference_score, sentence_bleu
 from harken.metrics.interval import bootstrap
 from harken.metrics.regions import Look, look_at_nouns
 from harken.models.sizing import measure
@@ -27,7 +27,7 @@ from harken.tasks.caption.task import CaptionTask
 from harken.tasks.job import FileReading, Job, Prepared, Summary
 from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
-from harken.tasks.scores import Metric, Scores
+from harken.tasks.scores import Metric, Scores, bleu_on_card
 
 if TYPE_CHECKING:
     from harken.tasks.caption.captioner import Caption, Captioner
@@ -104,9 +104,12 @@ class CaptionJob(Job):
         """Caption every picture and score the captions; the worst are on the page `errors`."""
         captions = model.caption([example.image for example in examples], progress=progress)
         texts, references = [caption.text for caption in captions], [example.references for example in examples]
-        bleu = multi_reference_bleu(texts, references)
-        metrics = [Metric.of("BLEU", bleu_interval(texts, references), bleu.signature, digits=2)]
-        details: dict[str, object] = {"bleu_signature": bleu.signature}
+        bleu, chrf = (multi_reference_score(metric, texts, references) for metric in ("bleu", "chrf"))
+        metrics = [
+            Metric.of("BLEU", bleu_interval(texts, references), bleu.signature, digits=2),
+            Metric("chrF", chrf.value, note=chrf.signature, digits=2, key="chrf"),
+        ]
+        details: dict[str, object] = {"bleu_signature": bleu.signature, "chrf_signature": chrf.signature}
         looks = looks_of(captions, examples)
         if any(example.regions for example in examples):
             right = [float(text in known) for text, known in zip(texts, references, strict=True)]
@@ -135,10 +138,8 @@ class CaptionJob(Job):
         return model.caption(example).picture
 
     def validation(self, best: dict[str, Any]) -> str:
-        full = corpus_bleu(["one"], ["one"]).signature
-        signature = full.partition("|")[2].replace("|", r"\|")  # a bar would end the table's cell
         return (
-            f"BLEU {best.get('bleu', math.nan):.2f} by greedy search against all references ({signature}), "
+            f"{bleu_on_card(best)}, chrF {best.get('chrf', math.nan):.2f} by greedy search against all references, "
             f"perplexity {best.get('perplexity', math.nan):.3f}"
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,12 +15,13 @@ from harken.data.images.captioned import CaptionCorpus, Captioned
 from harken.data.io.token_rows import TokenRows
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import BOS, PAD
-from harken.metrics.bleu import multi_reference_bleu
+from harken.metrics.bleu import multi_reference_score
 from harken.models.captioning.model import CaptionModel, to_images
 from harken.nn.loss import smoothed_cross_entropy
 from harken.search import Hypothesis, greedy_search
 from harken.tasks.caption.recipe import CaptionRecipe
 from harken.tasks.sequence_task import SequenceTask, Sums, perplexity
+from harken.training.log import SIGNATURE
 from harken.training.task import Indices
 
 TOGETHER = 64  # pictures validated at once
@@ -124,9 +125,11 @@ class CaptionTask(SequenceTask[CaptionModel, CaptionBatch]):
             "captions": list(zip(scored.tolist(), texts, strict=True)),
         }
 
-    def metrics(self, sums: Sums) -> dict[str, float]:
-        """Mean loss per word, perplexity, and BLEU against all references."""
+    def metrics(self, sums: Sums) -> dict[str, Any]:
+        """Mean loss per word, perplexity, BLEU with its signature and chrF against all references."""
         loss, captions = sums["loss"] / sums["tokens"], dict(sums["captions"])
         chosen = sorted(captions)
-        bleu = multi_reference_bleu([captions[i] for i in chosen], [self.valid.references[i] for i in chosen])
-        return {"loss": loss, "perplexity": perplexity(loss), "bleu": bleu.value}
+        both = [captions[i] for i in chosen], [self.valid.references[i] for i in chosen]
+        bleu, chrf = (multi_reference_score(metric, *both) for metric in ("bleu", "chrf"))
+        scores = {"bleu": bleu.value, "chrf": chrf.value, SIGNATURE: bleu.signature}
+        return {"loss": loss, "perplexity": perplexity(loss), **scores}

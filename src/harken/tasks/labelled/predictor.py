@@ -15,6 +15,7 @@ from harken.data.series.signals import read_signals
 from harken.data.text.examples_config import ExamplesConfig
 from harken.data.text.labelled import cleaned
 from harken.data.tokenizers.base import Tokenizer
+from harken.data.tokenizers.words import words_of
 from harken.errors import UserError
 from harken.inspection.measures.gates import ENDS, axis_pieces
 from harken.inspection.pictures.picture import Picture
@@ -124,7 +125,10 @@ class LabelledPredictor(Predictor[R, M]):
 
     def words(self, text: str) -> list[str]:
         """The words of a text as the model reads them, to which its weights belong."""
-        return cleaned(text, self.recipe.data).split()
+        text = cleaned(text, self.recipe.data)
+        return (
+            text.split() if self.tokenizer is None else words_of(self.tokenizer, self.tokenizer.encode(text), text)[0]
+        )
 
     def attention_figure(self, example: str) -> Picture:
         """Draw how much the answer depends on each word of a text, or each step of the first signal in a file.
@@ -136,7 +140,8 @@ class LabelledPredictor(Predictor[R, M]):
         weights = {"attention": to_one(self.attention(value))} if pooling == "attention" else {}
         name = "gradient" if weights else f"gradient ({pooling} pooling)"
         weights[name] = to_one(self.saliency(value))
-        return picture_of(value, weights, self.title_of(value), self.recipe.data)
+        words = self.words(value) if isinstance(value, str) else []
+        return picture_of(value, words, weights, self.title_of(value), self.recipe.data)
 
     def reading(self, example: str) -> tuple[Any, dict[str, list[str]], str]:
         """Read a text, or the first signal of a file, for `harken inspect --gates`: a batch, its steps, and a title."""
@@ -165,11 +170,15 @@ def steps_of(example: str | np.ndarray, values: Tensor, tokenizer: Tokenizer | N
 
 
 def picture_of(
-    example: str | np.ndarray, weights: Mapping[str, np.ndarray], title: str, data: ExamplesConfig
+    example: str | np.ndarray,
+    words: Sequence[str],
+    weights: Mapping[str, np.ndarray],
+    title: str,
+    data: ExamplesConfig,
 ) -> Picture:
     """Weights, by what they are, over the words of a text; of a signal the first of them, over time."""
     if isinstance(example, str):
-        return WordWeights(cleaned(example, data).split(), dict(weights), title)
+        return WordWeights(words, dict(weights), title)
     names = data.channels or [f"channel {number + 1}" for number in range(example.shape[1])]
     kind, chosen = next(iter(weights.items()))
     return SignalWeights(example, chosen, title, kind.capitalize(), names)

@@ -22,6 +22,7 @@ from harken.data.text.labelled import cleaned
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import EOS
 from harken.data.tokenizers.word import WordTokenizer
+from harken.data.tokenizers.words import words_of
 from harken.errors import UserError
 from harken.models.build import build_encoder
 from harken.models.reader import FrameInput, Reader, TokenInput
@@ -115,10 +116,11 @@ def by_word(example: Any, weights: Tensor, data: ExamplesConfig, tokenizer: Toke
         return values
     text = cleaned(example, data)
     ids = tokenizer.encode(text)
-    word_weights = np.zeros(len(text.split()))
+    words, owners = words_of(tokenizer, ids, text)
+    word_weights = np.zeros(len(words))
     if len(ids) + 1 != len(values):  # a text that was cut: its first pieces, where those were kept
         ids = ids[: len(values) - 1]
-    np.add.at(word_weights, tokenizer.word_of(ids, text), values[: len(ids)])
+    np.add.at(word_weights, owners[: len(ids)], values[: len(ids)])
     return word_weights
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from harken.data.io.token_rows import pad
 from harken.data.tokenizers.tokens import BOS, PAD
+from harken.data.tokenizers.words import words_of
 from harken.metrics.alignment import merge_subwords
 from harken.nn.attention.multihead import SelfAttention
 from harken.search import Hypothesis
@@ -62,13 +63,15 @@ def describe(
         pieces, form = hypothesis.tokens, sources.forms[number]
         words = form.ids
         rectangle = aligned[row, first : first + len(pieces), : len(words)]
-        result.attention = merge_subwords(
-            rectangle,
-            translator.target.word_of(pieces, outputs[row]),
-            translator.source.word_of(words, form.text),
-            len(result.target_words),
-            len(result.source_words),
-        )
+        result.target_words, target_owners = words_of(translator.target, pieces, outputs[row], result.text)
+        result.source_words, source_owners = words_of(translator.source, words, form.text, result.source)
+        sizes = len(result.target_words), len(result.source_words)
+        result.attention = merge_subwords(rectangle, target_owners, source_owners, *sizes)
+        if form.unknown:
+            fallback = translator.source.fallback_ids
+            result.unknown = sorted(
+                {owner for owner, token in zip(source_owners, words, strict=True) if token in fallback}
+            )
         if layers:
             result.layers = weights[row, :, :, : len(pieces) + 1, : len(words) + 1].float().cpu().numpy()
             result.encoder_layers = _stacked(recorded, "encoder", row, len(words) + 1)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harken.data.text.dependency_heads import write_heads
-from harken.data.text.pairs import Pair
+from harken.data.text.pairs import Link, Pair
 from harken.errors import UserError
-from harken.metrics import Score, alignment_error_rate, corpus_bleu, corpus_chrf, exact_match
+from harken.metrics import Score, alignment_error_rate, corpus_bleu, corpus_chrf, exact_match, links_from_attention
+from harken.metrics.alignment import spaced_weights
 from harken.metrics.interval import Interval
 from harken.metrics.significance import Comparison
 from harken.tasks.scores import Metric, Scores
@@ -129,8 +130,15 @@ def alignment_error(translator: Translator, pairs: Sequence[Pair], batch: int = 
         aligned = translator.align_all(lines, [pair.target for pair in part])
         if aligned[0].attention is None:
             return None
-        rates += [translation.alignment() for translation in aligned]
+        rates += [_spaced_links(translation) for translation in aligned]
     return alignment_error_rate(rates, [pair.alignment for pair in gold if pair.alignment is not None])
+
+
+def _spaced_links(translation: Translation) -> list[Link]:
+    """The links between what spaces divide, which are the words of gold links."""
+    assert translation.attention is not None
+    words = translation.target_words, translation.source_words
+    return links_from_attention(spaced_weights(translation.attention, *words, translation.text, translation.source))
 
 
 def as_pairs(sources: Sequence[Pair] | Sequence[str], references: Sequence[str] | None) -> list[Pair]:

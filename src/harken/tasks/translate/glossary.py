@@ -23,16 +23,15 @@ import torch
 from torch import Tensor
 
 from harken.data.io.files import read_lines, require_file
+from harken.data.text.scripts import SPACED_LETTER, UNSPACED_LETTER, is_unspaced
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.plain import PlainWordTokenizer
-from harken.data.tokenizers.subword import SPACE
 from harken.data.tokenizers.tokens import UNK
 from harken.data.tokenizers.word import WordTokenizer
 from harken.errors import UserError
 
-NO_SPACES = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"  # scripts: every character counts
-_LETTERS = rf"(?:(?![{NO_SPACES}])\w)+"
-WORD = re.compile(rf"[{NO_SPACES}]|{_LETTERS}(?:-{_LETTERS})*|[^\w\s]")  # words and punctuation marks, for counting
+LETTER = SPACED_LETTER  # every letter of other scripts is a word
+WORD = re.compile(rf"{UNSPACED_LETTER}|{LETTER}+(?:-{LETTER}+)*|[^\w\s]")  # words and punctuation marks, for counting
 
 
 class Term(NamedTuple):
@@ -74,7 +73,9 @@ def find_terms(sentence: str, terms: Iterable[Term]) -> list[Match]:
     for term in sorted(terms, key=lambda term: -len(term.source)):
         flags = re.IGNORECASE if term.source == term.source.lower() else 0
         words = r"\s+".join(re.escape(word) for word in term.source.split())
-        for match in re.finditer(rf"(?<!\w){words}(?!\w)", sentence, flags):
+        before, after = (is_unspaced(term.source[at]) for at in (0, -1))
+        bounded = f"{'' if before else f'(?<!{LETTER})'}{words}{'' if after else f'(?!{LETTER})'}"
+        for match in re.finditer(bounded, sentence, flags):
             if any(used[match.start() : match.end()]):
                 continue
             used[match.start() : match.end()] = [True] * (match.end() - match.start())
@@ -109,4 +110,4 @@ def joining_tokens(tokenizer: Tokenizer) -> Tensor | None:
     if isinstance(tokenizer, WordTokenizer | PlainWordTokenizer):
         return None
     pieces = tokenizer.pieces(range(tokenizer.size))
-    return torch.tensor([bool(piece) and not piece.startswith(SPACE) and piece[0].isalnum() for piece in pieces])
+    return torch.tensor([piece[:1].isalnum() and not is_unspaced(piece[0]) for piece in pieces])  # ▁ is no letter

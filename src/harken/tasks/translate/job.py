@@ -18,7 +18,7 @@ from harken.data.text.pairs import Corpus, Pair
 from harken.data.text.parallel import corpus_of_table, read_corpus
 from harken.data.tokenizers.base import Tokenizer, train_tokenizers
 from harken.errors import UserError
-from harken.metrics import compare_systems, corpus_bleu
+from harken.metrics import compare_systems
 from harken.models.build import build_model
 from harken.models.encoder_decoder import TranslationModel
 from harken.models.sizing import measure
@@ -26,7 +26,7 @@ from harken.tasks.artifacts import Artifact
 from harken.tasks.job import FileReading, Job, Prepared, Summary, format_skipped
 from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
-from harken.tasks.scores import Scores
+from harken.tasks.scores import Scores, bleu_on_card
 from harken.tasks.translate.evaluation import agreement_metrics, scores_of
 from harken.tasks.translate.interface import INTERFACE
 from harken.tasks.translate.operations import TranslationOperations
@@ -152,9 +152,8 @@ class TranslateJob(TranslationOperations, Job):
         return evaluated_pairs(model.recipe.data, files)[0] if files else self.held_out(model, split)
 
     def validation(self, best: dict[str, Any]) -> str:
-        signature = corpus_bleu(["one"], ["one"]).signature.replace("|", r"\|")  # a bar would end the table's cell
         return (
-            f"BLEU {best.get('bleu', math.nan):.2f} by greedy search ({signature}), "
+            f"{bleu_on_card(best)}, chrF {best.get('chrf', math.nan):.2f} by greedy search, "
             f"exact match {best.get('exact_match', math.nan):.2f}%, "
             f"perplexity {best.get('perplexity', math.nan):.3f}"
         )

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from harken.data.tokenizers.base import Tokenizer
-from harken.data.tokenizers.tokens import UNK
 
 END_MARKS = ".!…"
 
@@ -43,7 +42,7 @@ class KnownForm:
 def known_forms(texts: Sequence[str], tokenizer: Tokenizer) -> list[KnownForm]:
     """`known_form` of many sentences; those without unknown tokens cost one encoding."""
     return [
-        known_form(text, tokenizer) if UNK in ids else KnownForm(text, ids)
+        known_form(text, tokenizer) if not tokenizer.fallback_ids.isdisjoint(ids) else KnownForm(text, ids)
         for text, ids in zip(texts, tokenizer.encode_all(list(texts)), strict=True)
     ]
 
@@ -64,8 +63,8 @@ def known_form(text: str, tokenizer: Tokenizer) -> KnownForm:
     return KnownForm(
         known,
         ids,
-        sorted({word for word, index in zip(places, ids, strict=True) if index == UNK}),
-        bool(words) and read[0] != words[0],
+        sorted({word for word, index in zip(places, ids, strict=True) if index in tokenizer.fallback_ids}),
+        bool(words) and read[0][:1] != words[0][:1],
         end_mark,
     )
 
@@ -77,4 +76,4 @@ def _known_case(word: str, tokenizer: Tokenizer) -> str:
 
 def _unknown(word: str, tokenizer: Tokenizer) -> int:
     """How many tokens of a word have no id."""
-    return tokenizer.encode(word).count(UNK)
+    return sum(index in tokenizer.fallback_ids for index in tokenizer.encode(word))

@@ -14,12 +14,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
+from harken.data.tokenizers.words import joins
 from harken.tasks.translate.translation import LinkedTranslation, Translation
 
 PART = 64  # pieces of a part: models are trained on sentences, so parts are not as long as they may be
+WIDE_MARKS = tuple("。！？，、；：")  # of scripts without spaces
 BOUNDARIES = (
     re.compile(r"(?<=[.!?…])[\"'”’»)\]]*\s+|(?<=[。！？])"),  # sentences
     re.compile(r"(?<=[,;:–—])\s+|(?<=[，、；：])"),  # clauses
@@ -87,18 +90,22 @@ def join_translations(
         chosen = [min(rank, len(row) - 1) for row in translations]  # a part may have fewer
         best = [row[index] for row, index in zip(translations, chosen, strict=True)]
         sizes = [row[index] for row, index in zip(tokens, chosen, strict=True)]
-        text = best[0].text
-        for space, part in zip(spaces, best[1:], strict=True):
-            text += (" " if space and text and part.text else "") + part.text
-        sources, targets = first_words(parts, spaces), first_words([part.text for part in best], spaces)
+        text, target_spaces = best[0].text, []
+        for before, space, part in zip(parts[:-1], spaces, best[1:], strict=True):
+            divides = (space or before.endswith(WIDE_MARKS)) and text and part.text and joins(text[-1], part.text[0])
+            text += (" " if divides else "") + part.text
+            target_spaces.append(bool(divides))
+        source_words, sources = join_words([part.source_words for part in best], spaces)
+        target_words, targets = join_words([part.target_words for part in best], target_spaces)
+        words: dict[str, Any] = {"source_words": source_words, "target_words": target_words}
         unknown = sorted({first + word for first, part in zip(sources, best, strict=True) for word in part.unknown})
         score = float(np.average([part.score for part in best], weights=sizes))
         if not all(part.is_aligned for part in best):
-            results.append(Translation(source, text, score, unknown=unknown))
+            results.append(Translation(source, text, score, unknown=unknown, **words))
             continue
         each = zip(best, sources, targets, strict=True)
         links = [(i + first, j + second) for part, first, second in each for i, j in part.alignment()]
-        results.append(LinkedTranslation(source, text, score, unknown=unknown, links=links))
+        results.append(LinkedTranslation(source, text, score, unknown=unknown, links=links, **words))
     return results
 
 
@@ -107,15 +114,18 @@ def copied(line: str) -> Translation:
     return LinkedTranslation(line, line, 0.0, links=[(word, word) for word in range(len(line.split()))])
 
 
-def first_words(parts: Sequence[str], spaces: Sequence[bool]) -> list[int]:
-    """The number of the first word of each part in the whole; a part after no space continues the word before it.
+def join_words(parts: Sequence[Sequence[str]], spaces: Sequence[bool]) -> tuple[list[str], list[int]]:
+    """The words of a text from those of its parts, and the number of each part's first word in it.
 
-    >>> first_words(["a b ", "c d", "ef g"], [True, False])
-    [0, 2, 3]
+    A part after no space continues the word before it, but for scripts without spaces.
+
+    >>> join_words([["a", "b"], ["c", "d"], ["ef", "g"]], [True, False])
+    (['a', 'b', 'c', 'def', 'g'], [0, 2, 3])
     """
-    starts, words = [], 0
-    for part, space in zip(parts, [True, *spaces], strict=True):
-        count = len(part.split())
-        starts.append(words if space or not words or not count else words - 1)
-        words = starts[-1] + count
-    return starts
+    joined: list[str] = []
+    starts: list[int] = []
+    for words, space in zip(parts, [True, *spaces], strict=True):
+        continues = not space and joined and words and joins(joined[-1][-1], words[0][0])
+        starts.append(len(joined) - 1 if continues else len(joined))
+        joined[starts[-1] :] = [joined[-1] + words[0], *words[1:]] if continues else words
+    return joined, starts

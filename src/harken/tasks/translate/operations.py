@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from harken.data.tokenizers.words import words_of
 from harken.errors import UserError
 from harken.search.compiled import prepare
 from harken.tasks.translate.describing import describe
@@ -172,7 +173,7 @@ def _written(model: Translator, translation: Translation, options: dict[str, Any
     content: dict[str, Any] = {"text": translation.text, "score": round(translation.score, 6)}
     if options.get("tokens"):
         ids = translation.token_ids
-        words = model.target.word_of(ids, model.target.decode(ids)) if ids else []
+        words = words_of(model.target, ids, model.target.decode(ids))[1] if ids else []
         pieces = model.target.pieces(ids)
         scores = [round(value, 5) for value in translation.token_scores]
         content["tokens"] = [

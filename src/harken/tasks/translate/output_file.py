@@ -47,6 +47,7 @@ class Format:
                     "text": translation.text,
                     "score": round(translation.score, 4),
                     "alignment": translation.alignment() if translation.is_aligned else None,
+                    **({} if translation.is_spaced else _words_of(translation)),
                 }
                 for translation in translations
             ]
@@ -58,6 +59,10 @@ class Format:
             return "".join(lines) or f"{index} |||  ||| 0.0000\n"
         text, score = (one_line(translations[0].text), translations[0].score) if translations else ("", 0.0)
         return f"{text}\t{score:.4f}\n" if self.scores else f"{text}\n"
+
+
+def _words_of(translation: Translation) -> dict[str, list[str]]:
+    return {"source_words": translation.source_words, "target_words": translation.target_words}
 
 
 def one_line(text: str) -> str:

@@ -31,6 +31,7 @@ from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.subword import SPACE
 from harken.data.tokenizers.tokens import BOS, UNK
 from harken.data.tokenizers.word import JOINED
+from harken.data.tokenizers.words import joins
 from harken.errors import UserError
 from harken.metrics.alignment import merge_subwords
 from harken.search.dispatch import ranking_of
@@ -100,7 +101,8 @@ def with_terms(text: str, weights: np.ndarray, matches: Sequence[Match]) -> str:
     for match in matches:
         span = span_of(weights[: len(words)], range(match.first, match.last), taken)
         if span is None:  # there is no word that it could replace
-            replaced.append((len(text), len(text), f" {match.forms[0]}" if text else match.forms[0]))
+            space = " " if text and joins(text[-1], match.forms[0][0]) else ""
+            replaced.append((len(text), len(text), space + match.forms[0]))
             continue
         first, last = span
         taken |= set(range(first, last))

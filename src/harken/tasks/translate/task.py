@@ -13,7 +13,7 @@ from harken.data.io.token_rows import ParallelBatch
 from harken.data.packing import PackedPairs, Window, fits, pack, packed_batches, shrunk, window_of
 from harken.data.text.pairs import Corpus
 from harken.data.tokenizers.base import Tokenizer
-from harken.metrics import corpus_bleu, exact_match
+from harken.metrics import corpus_bleu, corpus_chrf, exact_match
 from harken.models.config import longest_of
 from harken.models.encoder_decoder import TranslationModel
 from harken.models.recurrent import captured
@@ -25,6 +25,7 @@ from harken.search.graphs import release_searches
 from harken.tasks.sequence_task import SequenceTask, Sums, perplexity, refuse_too_long
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.sources import distances_of, encode_pairs, max_lengths, trees_of_pairs
+from harken.training.log import SIGNATURE
 from harken.training.task import Indices, Work
 
 PACKED_SHAPES, ROUNDED_SHAPES = 4, 128  # of batches that get a CUDA graph each
@@ -197,16 +198,19 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         finally:
             release_searches(self.model)
 
-    def metrics(self, sums: Sums) -> dict[str, float]:
-        """Mean loss per token, perplexity, BLEU, and the percentage of outputs that are right as a whole."""
+    def metrics(self, sums: Sums) -> dict[str, Any]:
+        """Mean loss per token, perplexity, BLEU with its signature, chrF, and the percentage of exact matches."""
         loss, translations = sums["loss"] / sums["tokens"], dict(sums["translations"])
         indices = sorted(translations)
         outputs, references = [translations[i] for i in indices], [self.references[i] for i in indices]
+        bleu = corpus_bleu(outputs, references)
         return {
             "loss": loss,
             "perplexity": perplexity(loss),
-            "bleu": corpus_bleu(outputs, references).value,
+            "bleu": bleu.value,
+            "chrf": corpus_chrf(outputs, references).value,
             "exact_match": exact_match(outputs, references).value,
+            SIGNATURE: bleu.signature,
         }
 
 

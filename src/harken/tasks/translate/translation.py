@@ -28,16 +28,18 @@ class Translation:
     unknown: list[int] = field(default_factory=list)  # source words, counted from 0, that the model has never seen
     token_ids: list[int] = field(default_factory=list, repr=False)  # of the target, without EOS
     token_scores: list[float] = field(default_factory=list, repr=False)  # log-probabilities, EOS last if it ended
+    # What columns and rows of `attention` stand for: `harken.data.tokenizers.words`; else what spaces divide.
+    source_words: list[str] = field(default_factory=list, repr=False)
+    target_words: list[str] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        self.source_words = self.source_words or self.source.split()
+        self.target_words = self.target_words or self.text.split()
 
     @property
-    def source_words(self) -> list[str]:
-        """The whitespace words that the columns of `attention` stand for."""
-        return self.source.split()
-
-    @property
-    def target_words(self) -> list[str]:
-        """The whitespace words that the rows of `attention` stand for."""
-        return self.text.split()
+    def is_spaced(self) -> bool:
+        """Whether the words are what spaces divide, so that the texts alone say which they are."""
+        return self.source_words == self.source.split() and self.target_words == self.text.split()
 
     @property
     def unknown_words(self) -> list[str]:
@@ -63,7 +65,8 @@ class Translation:
 
         if self.attention is None:
             raise UserError("this translation carries no attention; ask with attention=True a model that attends")
-        return AlignmentMap(self.source_words, self.target_words, self.attention, unknown=self.unknown)
+        title = None if self.is_spaced else f"{self.source} → {self.text}"
+        return AlignmentMap(self.source_words, self.target_words, self.attention, title, self.unknown)
 
     def grid(self) -> AttentionGrid:
         """Every layer and head over pieces, as a page with a picker."""

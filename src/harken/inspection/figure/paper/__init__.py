@@ -15,8 +15,9 @@ from html import escape
 import matplotlib
 
 from harken.inspection.figure.palette import DARK, LIGHT, css
+from harken.inspection.figure.paper.fonts import advice, choose_fonts, installed_fonts, missing_letters
 from harken.inspection.figure.paper.sheet import Drawing, draw_sheet
-from harken.inspection.figure.paper.style import POINT, STYLE
+from harken.inspection.figure.paper.style import FONT, POINT, STYLE
 from harken.inspection.figure.spec import Figure
 from harken.inspection.figure.text import printable
 
@@ -25,21 +26,37 @@ FONTS = "system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
 
 
 @contextmanager
-def _own_style() -> Iterator[None]:
-    """Our settings of matplotlib; a letter that the font lacks is drawn as a box without a warning."""
-    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")
-        yield
+def _own_style(fonts: Sequence[str] = ()) -> Iterator[set[int]]:
+    """Our settings of matplotlib, with further fonts; gives the letters that none of them has, known at the end."""
+    missing: set[int] = set()
+    style = {**STYLE, "font.family": [FONT, *fonts]}
+    with matplotlib.rc_context(style), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield missing
+    missing |= missing_letters([str(warning.message) for warning in caught])
+    for warning in caught:
+        if not missing_letters([str(warning.message)]):
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 def draw_png(figures: Sequence[Figure], dpi: int = 144) -> bytes:
-    """The bytes of a PNG file, on light paper."""
+    """The bytes of a PNG file, on light paper; letters that our font lacks are drawn in an installed one."""
+    picture, missing = _draw_png(figures, dpi)
+    if missing:
+        fonts, boxes = choose_fonts(missing, installed_fonts())
+        picture = _draw_png(figures, dpi, fonts)[0] if fonts else picture
+        if boxes:
+            warnings.warn(advice(boxes), stacklevel=2)
+    return picture
+
+
+def _draw_png(figures: Sequence[Figure], dpi: int, fonts: Sequence[str] = ()) -> tuple[bytes, set[int]]:
     file = io.BytesIO()
-    with _own_style():
+    with _own_style(fonts) as missing:
         canvas = draw_sheet(figures).canvas
         dpi = min(dpi, int(LARGEST / max(canvas.get_size_inches())))
         canvas.savefig(file, format="png", dpi=dpi, metadata={"Software": None})
-    return file.getvalue()
+    return file.getvalue(), missing
 
 
 def draw_svg(figures: Sequence[Figure]) -> str:

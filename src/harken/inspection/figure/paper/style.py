@@ -21,8 +21,8 @@ TEXT, MUTED, LINE, EMPTY, PAPER = (
 )
 INK, WARM = css(LIGHT.ink), css(LIGHT.warm)
 SERIES = [css(colour) for colour in LIGHT.series]
+FONT = "DejaVu Sans"  # ships with matplotlib: the same everywhere
 STYLE: Any = {
-    "font.family": "DejaVu Sans",  # ships with matplotlib: the same everywhere
     "font.size": 9.5,
     "text.color": TEXT,
     "axes.labelcolor": TEXT,
