@@ -10,6 +10,12 @@ p(k | x) is the sum over its fine labels (Li and Roth, 2002, have fifty kinds of
 Several members may read the same embeddings, each with its own encoder, pooling and output layer; the ensemble's
 probabilities are the mean of theirs (Hansen and Salamon, 1990).
 
+A bag of n-grams (`harken.models.heads.ngrams`) may stand beside the network. What is predicted is a combination whose
+scales are fitted on validation data, not trained with the network (`harken.metrics.calibration`); the scale of one
+network alone is the inverse of its temperature:
+
+p(k | x) = softmax_k(a_1 log p_network(k | x) + a_2 log p_ngrams(k | x))
+
 Regularisation in training: word dropout, which replaces words by the unknown word (Iyyer et al., 2015), and Gaussian
 noise on frames.
 
@@ -34,8 +40,9 @@ import torch
 from torch import Tensor, nn
 
 from harken.models.base import Encoder
+from harken.models.heads.ngrams import NGrams
 from harken.models.heads.pooling import Pooling
-from harken.models.reader import FrameInput, InContext, Reader
+from harken.models.reader import FrameInput, InContext, Reader, values_alone
 from harken.nn.dropout import Dropout
 
 UNK, FIRST_WORD = 1, 4  # ids below are padding, unknown, begin and end
@@ -70,6 +77,8 @@ def average(members: Sequence[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Te
 class ClassifierModel(nn.Module):
     """Ids (B, T) or frames (B, T, C) -> logits (B, K) and the pooling's weights (B, T), None where it has none."""
 
+    scales: Tensor | None  # (1,) of the network, or (2,) of the network and the n-grams; None: not calibrated
+
     def __init__(
         self,
         reader: Reader,
@@ -82,6 +91,8 @@ class ClassifierModel(nn.Module):
         noise: float = 0.0,
         merged: Sequence[int] | None = None,
         others: Sequence[Encoder] = (),
+        ngrams: NGrams | None = None,
+        is_calibrated: bool = False,
     ) -> None:
         super().__init__()
         self.reader = reader
@@ -91,15 +102,33 @@ class ClassifierModel(nn.Module):
         self.others = nn.ModuleList(Member(encoder, labels, pooling, score, dropout) for encoder in others)
         self.word_dropout, self.noise = word_dropout, noise
         self.merged = None if merged is None else tuple(merged)
+        self.ngrams: NGrams | None = None
+        self.register_buffer("scales", torch.ones(1) if is_calibrated else None)
+        if ngrams is not None:
+            self.add_ngrams(ngrams)
 
     def forward(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Steps of a row from `lengths` on are padding."""
-        fine, weights = self.finely(values, lengths)
-        return self.merge(fine), weights
+        parts, weights = self.parts(values, lengths)
+        if self.scales is None:
+            return parts[0], weights
+        return torch.stack([scale * logits for scale, logits in zip(self.scales, parts, strict=True)]).sum(0), weights
+
+    def add_ngrams(self, ngrams: NGrams) -> None:
+        """Put a bag of n-grams beside the network, with the same scale."""
+        self.ngrams, self.scales = ngrams, torch.full((2,), 0.5)
 
     def finely(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """The same before labels are merged: logits (B, F)."""
+        """The logits (B, F) of the network before labels are merged, and the pooling's weights."""
         return average(self.each(values, lengths))
+
+    def parts(self, values: Any, lengths: Tensor | None) -> tuple[list[Tensor], Tensor | None]:
+        """The logits (B, K) of the network and of the n-grams, as they are before calibration; and the weights."""
+        fine, weights = self.finely(values, lengths)
+        parts = [self.merge(fine)]
+        if self.ngrams is not None:
+            parts.append(torch.log_softmax(self.ngrams(values_alone(values), lengths), -1))
+        return parts, weights
 
     def each(self, values: Any, lengths: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
         """Fine logits and weights of every member, for the loss; each has its own word dropout and noise."""

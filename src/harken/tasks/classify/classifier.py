@@ -7,26 +7,30 @@ model.predict_proba(["the film was not good"])  # (1, 2), in the order of model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from harken.data.tokenizers.base import Tokenizer
 from harken.models.build import build_encoder
 from harken.models.heads.classifier import ClassifierModel
+from harken.models.heads.ngrams import NGrams
 from harken.tasks.classify.interface import ClassifyOptions
 from harken.tasks.classify.labels import LABELS
+from harken.tasks.classify.ngrams import new_ngrams
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.context import Context
 from harken.tasks.inspected import InspectedBatch, label_batch
 from harken.tasks.labelled.predictor import LabelledPredictor, open_reader
-from harken.tasks.labelled.reading import build_reader
+from harken.tasks.labelled.reading import build_reader, stored_shapes
 from harken.tasks.predictor import Progress
 from harken.tasks.results import Printing, Result
+from harken.training.folder import MODEL
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,10 @@ class Classifier(LabelledPredictor[ClassifyRecipe, ClassifierModel]):
     def open(cls, folder: Path, recipe: ClassifyRecipe, device: str) -> Self:
         labels = LABELS.load(folder, fine=recipe.classifier.fine)
         inputs, tokenizer, context = open_reader(folder, recipe, device, "reader.inputs.mean")
-        model = build_classifier(recipe, inputs, len(labels.names), context, labels.merged)
+        shapes = stored_shapes(folder / MODEL)
+        ngrams = new_ngrams(recipe, *shapes["ngrams.weight"], inputs) if "ngrams.weight" in shapes else None
+        names, merged, is_calibrated = len(labels.names), labels.merged, "scales" in shapes
+        model = build_classifier(recipe, inputs, names, context, merged, ngrams=ngrams, is_calibrated=is_calibrated)
         return cls(recipe, model, labels.classes, tokenizer, folder, context)
 
     @property
@@ -100,10 +107,19 @@ class Classifier(LabelledPredictor[ClassifyRecipe, ClassifierModel]):
         Raises:
             UserError: examples of another kind than the model was trained on.
         """
-        probabilities = self.map_rows(
-            self.rows(examples), lambda *inputs: torch.softmax(self.model(*inputs)[0].float(), -1), progress
+        return self._probabilities(examples, lambda *inputs: self.model(*inputs)[0], progress)
+
+    def predict_uncalibrated(self, examples: Sequence[Any], progress: Progress | None = None) -> np.ndarray:
+        """The probabilities (N, K) of the network before calibration, without the n-grams."""
+        return self._probabilities(examples, lambda *inputs: self.model.parts(*inputs)[0][0], progress)
+
+    def _probabilities(
+        self, examples: Sequence[Any], logits_of: Callable[[Any, Tensor], Tensor], progress: Progress | None
+    ) -> np.ndarray:
+        rows = self.map_rows(
+            self.rows(examples), lambda *inputs: torch.softmax(logits_of(*inputs).float(), -1), progress
         )
-        return np.array(probabilities, dtype=np.float64).reshape(len(probabilities), len(self.classes))
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.classes))
 
     def batch(self, examples: Sequence[Any]) -> InspectedBatch:
         pairs = [example if isinstance(example, tuple) else (example, None) for example in examples]
@@ -129,10 +145,13 @@ def build_classifier(
     labels: int,
     context: Context | None = None,
     merged: Sequence[int] | None = None,
+    *,
+    ngrams: NGrams | None = None,
+    is_calibrated: bool = False,
 ) -> ClassifierModel:
     """A new network for `inputs` ids or channels, with weights drawn from torch's current random state.
 
-    `merged` says for each of the `labels` which of fewer it belongs to.
+    `merged` says for each of the `labels` which of fewer it belongs to; the scales of calibration are equal.
 
     Raises:
         UserError: incompatible options.
@@ -148,4 +167,6 @@ def build_classifier(
         noise=head.noise,
         merged=merged,
         others=[build_encoder(recipe.model) for _ in range(head.members - 1)],
+        ngrams=ngrams,
+        is_calibrated=is_calibrated,
     )

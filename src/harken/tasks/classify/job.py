@@ -6,7 +6,7 @@ The loss is the smoothed cross-entropy over labels, the metrics are accuracy and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from harken.data.rows import Columns, id_type
 from harken.data.text.examples import Labelled, LabelledSplits
 from harken.inspection.pictures.tables import ConfusionMatrix
 from harken.metrics.baselines import fit_label_baseline
+from harken.metrics.calibration import brier_score, calibration_error, fit_scales, log_softmax, mean_loss, softmax
 from harken.metrics.interval import bootstrap, resampled
 from harken.metrics.labels import accuracy, confusion, f1_by_class, macro_f1
 from harken.models.heads.classifier import ClassifierModel
@@ -27,6 +28,7 @@ from harken.tasks.baselines import COUNT, Baseline
 from harken.tasks.classify.classifier import Classification, Classifier, build_classifier
 from harken.tasks.classify.interface import INTERFACE, ClassifyOptions
 from harken.tasks.classify.labels import LABELS, Labels, numbers_of
+from harken.tasks.classify.ngrams import fit_ngrams
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.context import Context
 from harken.tasks.job import format_counts
@@ -35,6 +37,8 @@ from harken.tasks.labelled.reading import LabelledBatch, LabelledTask, Rows, Spl
 from harken.tasks.predictor import Progress
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.sequence_task import Sums
+
+CALIBRATED = "calibration."  # prefix of the metrics of a validation that are for the card
 
 
 class ClassificationTask(LabelledTask[ClassifierModel]):
@@ -60,19 +64,34 @@ class ClassificationTask(LabelledTask[ClassifierModel]):
         return torch.stack(losses).mean() if len(losses) > 1 else losses[0]
 
     def evaluate(self, model: ClassifierModel, batch: LabelledBatch) -> Sums:
-        logits = model(batch.values, batch.lengths)[0].float()  # (B, K)
+        parts, _ = model.parts(batch.values, batch.lengths)
+        logits = parts[0].float()  # (B, K) of the network
         return {
             "loss": float(F.cross_entropy(logits, batch.targets, reduction="sum")),
             "labels": batch.targets.tolist(),
-            "predicted": logits.argmax(-1).tolist(),
+            "logits": torch.stack(parts, 1).float().tolist(),  # (B, S, K)
         }
 
     def metrics(self, sums: Sums) -> dict[str, float]:
-        labels, predicted = np.array(sums["labels"]), np.array(sums["predicted"])
-        return {
+        """The scales of calibration are fitted here, and so belong to the weights that are validated."""
+        labels, logits = np.array(sums["labels"]), np.array(sums["logits"]).swapaxes(0, 1)  # (S, N, K)
+        before = combined = logits[0]
+        if self.model.scales is not None:
+            scales = fit_scales(list(logits), labels)
+            self.model.scales.copy_(torch.from_numpy(scales))
+            combined = np.tensordot(scales, logits, 1)
+        metrics = {
             "loss": sums["loss"] / len(labels),
-            "accuracy": accuracy(labels, predicted),
-            "macro_f1": macro_f1(labels, predicted),
+            "accuracy": accuracy(labels, combined.argmax(1)),
+            "macro_f1": macro_f1(labels, combined.argmax(1)),
+        }
+        if self.model.scales is None:
+            return metrics
+        return metrics | {
+            f"{CALIBRATED}loss": mean_loss(log_softmax(combined), labels),
+            f"{CALIBRATED}error": calibration_error(softmax(combined), labels),
+            f"{CALIBRATED}error_before": calibration_error(softmax(before), labels),
+            **{f"{CALIBRATED}{name}": float(scale) for name, scale in zip(("network", "ngrams"), scales, strict=False)},
         }
 
 
@@ -99,7 +118,8 @@ class ClassifyJob(LabelledJob):
         return LABELS.learn_or_load(folder, resuming, lambda: Labels.learn(train, recipe.classifier.fine))
 
     def build(self, recipe: ClassifyRecipe, inputs: int, targets: Labels, context: Context | None) -> ClassifierModel:
-        return build_classifier(recipe, inputs, len(targets.names), context, targets.merged)
+        labels, calibrate = len(targets.names), recipe.classifier.calibrate
+        return build_classifier(recipe, inputs, labels, context, targets.merged, is_calibrated=calibrate)
 
     def network(self, model: ClassifierModel) -> ClassifierModel:
         return model
@@ -114,7 +134,14 @@ class ClassifyJob(LabelledJob):
     ) -> ClassificationTask:
         labels = training_labels(splits.train, targets)
         valid_labels = np.array(numbers_of(splits.valid.labels, targets.classes, "the validation"))
-        return ClassificationTask(recipe, model, (rows[0], labels), (rows[1], valid_labels))
+        task = ClassificationTask(recipe, model, (rows[0], labels), (rows[1], valid_labels))
+        if recipe.classifier.ngrams == "auto":
+            classes = labels if targets.merged is None else np.array(targets.merged)[labels]
+            weights = class_weights(classes, len(targets.classes), recipe.classifier.class_weights)
+            parts = (rows[0], classes), (rows[1], valid_labels)
+            ngrams, task.facts["n-grams"] = fit_ngrams(recipe, model, len(targets.classes), *parts, weights)
+            model.add_ngrams(ngrams)
+        return task
 
     def describe(self, recipe: ClassifyRecipe, targets: Labels, train: Labelled) -> tuple[str, str, dict[str, str]]:
         name = f"{recipe.model.title}, {recipe.classifier.pooling} pooling"
@@ -126,7 +153,8 @@ class ClassifyJob(LabelledJob):
     def score(self, model: Classifier, examples: Labelled, progress: Progress) -> Scores:
         labels = np.array(numbers_of(examples.labels, model.classes, "the test"))
         probabilities = model.predict_proba(examples.values, progress)
-        return score_labels(labels, probabilities, model.classes, "texts" if model.tokenizer else "signals")
+        before = None if model.model.scales is None else model.predict_uncalibrated(examples.values)
+        return score_labels(labels, probabilities, model.classes, "texts" if model.tokenizer else "signals", before)
 
     def baseline(self, recipe: ClassifyRecipe, train: Labelled, parts: Mapping[str, Labelled]) -> Baseline:
         fitted, count = fit_label_baseline(train.values, train.labels, recipe.train.seed)
@@ -151,7 +179,15 @@ class ClassifyJob(LabelledJob):
 
     def validation(self, best: dict[str, Any]) -> str:
         known = {name: best[name] for name in ("accuracy", "macro_f1", "loss") if name in best}
-        return ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in known.items())
+        scores = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in known.items())
+        calibration = {key.removeprefix(CALIBRATED): best[key] for key in best if key.startswith(CALIBRATED)}
+        if not calibration:
+            return scores
+        ngrams = f", of the n-grams {calibration['ngrams']:.3f}" if "ngrams" in calibration else ""
+        return (
+            f"{scores}; calibrated: calibration error {calibration['error']:.4f} ({calibration['error_before']:.4f} "
+            f"before), loss {calibration['loss']:.4f}, scale of the network {calibration['network']:.3f}{ngrams}"
+        )
 
 
 JOB = ClassifyJob()
@@ -168,14 +204,23 @@ def training_labels(train: Labelled, targets: Labels) -> np.ndarray:
     return train.rows.encode(types, encode, ["labels", side, targets.names])[0].flat
 
 
-def score_labels(labels: np.ndarray, probabilities: np.ndarray, classes: list[str], unit: str = "examples") -> Scores:
-    """Accuracy and macro F1 with intervals, and the confusion matrix.
+def score_labels(
+    labels: np.ndarray,
+    probabilities: np.ndarray,
+    classes: list[str],
+    unit: str = "examples",
+    uncalibrated: np.ndarray | None = None,
+) -> Scores:
+    """Accuracy and macro F1 with intervals, calibration, the share of the most frequent class, the confusion matrix.
 
     Args:
         labels: (N,) the place of each right class.
         probabilities: (N, K).
+        uncalibrated: (N, K), the probabilities before calibration where there was one.
     """
     predicted = probabilities.argmax(1)
+    frequent = int(np.bincount(labels, minlength=len(classes)).argmax())
+    calibration, details = calibration_metrics(labels, probabilities, uncalibrated)
     matrix = confusion(labels, predicted, len(classes))
     by_class = f1_by_class(labels, predicted, len(classes))
     f1 = resampled(len(labels), lambda rows: macro_f1(labels[rows], predicted[rows]))
@@ -185,13 +230,44 @@ def score_labels(labels: np.ndarray, probabilities: np.ndarray, classes: list[st
         [
             Metric.of("accuracy", bootstrap(labels == predicted), "share of labels that are right", 4),
             Metric.of("macro_f1", f1, f"mean of F1 over {len(classes)} classes", 4),
+            *calibration,
+            Metric("majority", accuracy(labels, np.full_like(labels, frequent)), note=f"always {classes[frequent]!r}"),
         ],
         {"confusion": ConfusionMatrix(matrix, classes)},
         {
             "classes": classes,
             "confusion": matrix.tolist(),
             "f1": [None if np.isnan(value) else value for value in by_class],
-            "loss": float(-np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 1e-30)).mean()),
+            **details,
         },
         outputs=([classes[number] for number in predicted], [classes[number] for number in labels]),
     )
+
+
+def calibration_metrics(
+    labels: np.ndarray, probabilities: np.ndarray, before: np.ndarray | None
+) -> tuple[list[Metric], dict[str, float]]:
+    """Calibration error and Brier score, beside those before calibration; and for programs also the mean loss."""
+    details = {
+        f"{name}{suffix}": function(values, labels)
+        for suffix, values in (("", probabilities), ("_before", before))
+        if values is not None
+        for name, function in CALIBRATION.items()
+    }
+
+    def metric(name: str, note: str) -> Metric:
+        earlier = details.get(f"{name}_before")
+        note += "" if earlier is None else f"; {earlier:.4f} before calibration"
+        return Metric(name, details[name], note=note, digits=4)
+
+    return [
+        metric("calibration_error", "mean distance of confidence from accuracy in 15 bins"),
+        metric("brier", "mean squared error of the probabilities"),
+    ], details
+
+
+CALIBRATION: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "calibration_error": calibration_error,
+    "brier": brier_score,
+    "loss": lambda probabilities, labels: mean_loss(np.log(np.maximum(probabilities, 1e-30)), labels),
+}

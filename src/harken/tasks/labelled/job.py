@@ -34,11 +34,10 @@ from harken.tasks.context import CONTEXT, Context, context_of
 from harken.tasks.interface import Form
 from harken.tasks.job import FileReading, Job, Prepared, Summary, format_skipped
 from harken.tasks.labelled.predictor import TOKENIZER, read_example
-from harken.tasks.labelled.reading import Rows, as_frames, as_rows, in_context, require_kind
+from harken.tasks.labelled.reading import LabelledTask, Rows, as_frames, as_rows, in_context, require_kind
 from harken.tasks.labelled.recipe import LabelledRecipe
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, with_words, words_of
 from harken.tasks.pretrained_encoder import start_from, starting_tokenizer
-from harken.training.task import Task
 
 
 class LabelledJob(Job):
@@ -61,8 +60,10 @@ class LabelledJob(Job):
         """The part of it that reads and pools."""
 
     @abstractmethod
-    def task(self, recipe: Any, model: Any, targets: Any, rows: tuple[Rows, Rows], splits: LabelledSplits) -> Task:
-        """The task of training it on rows, for training and validation."""
+    def task(
+        self, recipe: Any, model: Any, targets: Any, rows: tuple[Rows, Rows], splits: LabelledSplits
+    ) -> LabelledTask[Any]:
+        """The `LabelledTask` of training it on rows, for training and validation."""
 
     @abstractmethod
     def describe(self, recipe: Any, targets: Any, train: Labelled) -> tuple[str, str, dict[str, str]]:
@@ -119,6 +120,7 @@ class LabelledJob(Job):
             "examples skipped": format_skipped(splits.skipped),
             "input": f"{input_summary}, {steps:.1f} steps an example",
             **pretrained.facts,
+            **task.facts,
         }
         summary = Summary(
             splits.name,
@@ -130,7 +132,7 @@ class LabelledJob(Job):
             skipped=splits.skipped,
             tests={test: len(part) for test, part in splits.tests.items()},
             facts=facts,
-            notes=pretrained.notes,
+            notes=[*pretrained.notes, *task.facts.values()],
         )
         return summary.prepared(task, measure(model, round(steps), terms=1).flops, splits)
 
