@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from harken.metrics import calibration
 from harken.metrics.calibration import (
     brier_score,
     calibration_error,
@@ -32,7 +33,8 @@ def test_an_overconfident_classifier_gets_a_lower_loss_and_the_same_labels() -> 
     assert brier_score(np.exp(after), labels) < brier_score(np.exp(before), labels)
 
 
-def test_the_scale_is_that_of_a_search_over_all() -> None:
+def test_the_scale_is_that_of_a_search_over_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "PRIOR", 1e-6)
     logits, labels = overconfident(factor=0.3)
     grid = np.linspace(0.5, 8, 1501)
     losses = [mean_loss(log_softmax(scale * logits), labels) for scale in grid]
@@ -57,7 +59,8 @@ def test_separable_examples_and_few_examples_have_finite_scales() -> None:
     logits = np.array([[1.0, 0.0], [0.0, 1.0]])
     (scale,) = fit_scales([logits], np.array([0, 1]))
     assert 1 < scale < 100
-    assert fit_scales([logits, logits], np.array([1, 0])).tolist() == [0.5, 0.5]  # all wrong: nothing to choose by
+    wrong = [np.repeat(logits, 20, axis=0)] * 2
+    assert fit_scales(wrong, np.repeat([1, 0], 20)).tolist() == [0.5, 0.5]  # all wrong: nothing to choose by
     assert fit_scales([np.zeros((3, 2))], np.array([0, 1, 0])).tolist() == [1.0]
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 BINS = 15
 MAX_UPDATES = 50
-PRIOR = 0.01  # weight of a prior around equal scales, in examples; it keeps the scales of separable examples finite
+PRIOR = 1.0  # weight of a prior around equal scales, in examples; few examples, or separable ones, change little
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

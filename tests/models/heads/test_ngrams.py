@@ -1,81 +1,91 @@
 """The bag of n-grams: its features are those of a count by hand, its weights those of scikit-learn."""
 
 import math
+import re
+from collections import Counter
+from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 
-from harken.models.heads.ngrams import NGrams, largest_order
+from harken.models.heads.ngrams import NGrams, hashes_of
 
-TEXTS = [[5, 6, 7, 3], [6, 5, 3], [5, 6, 5, 6, 3], [7, 3], [9, 1, 6, 3], [9, 9, 6, 3]]
-LABELS = torch.tensor([0, 1, 0, 1, 1, 1])
-
-
-def padded(texts: list[list[int]], width: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
-    ids = torch.tensor([text + [0] * (width - len(text)) for text in texts])
-    return ids, torch.tensor([len(text) for text in texts])
+TEXTS = ["the good film", "Good film !", "the  bad story: bad", "never (bad)", "日本語 の film", "l'été est bon"]
+LABELS = np.array([0, 0, 1, 1, 0, 1])
 
 
-def sets_of(text: list[int], order: int) -> set[tuple[int, ...]]:
-    """The n-grams of a text with its begin that hold a word."""
-    ids = [2, *text]
-    grams = {tuple(ids[start : start + n]) for n in range(1, order + 1) for start in range(len(ids) - n + 1)}
-    return {gram for gram in grams if max(gram) >= 4}
+def words_of(text: str) -> Counter[str]:
+    words = re.findall(r"\w+", text.lower())
+    return Counter([*words, *(" ".join(pair) for pair in pairwise(words))])
 
 
-@pytest.mark.parametrize("order", [1, 2, 3])
-def test_features_are_those_counted_by_hand(order: int) -> None:
-    model = NGrams.learn([padded(TEXTS)], size=10, order=order, labels=2)
-    bags = [sets_of(text, order) for text in TEXTS]
-    frequency = {gram: sum(gram in bag for bag in bags) for bag in bags for gram in bag}
-    known = {gram: count for gram, count in frequency.items() if count >= 2}
-    assert len(model.keys) == len(known)
-    _, values = model.features(*padded(TEXTS))
-    for row, bag in zip(values, bags, strict=True):
-        idf = [1 + math.log(7 / (1 + known[gram])) for gram in bag if gram in known]
-        norm = math.sqrt(sum(value * value for value in idf)) or 1.0
-        assert sorted(row[row > 0].tolist()) == pytest.approx(sorted(value / norm for value in idf))
+def characters_of(text: str) -> Counter[str]:
+    """N-grams of the pieces between spaces, each with a space on either side, of which neighbours share one."""
+    spaced = f" {' '.join(text.lower().split())} "
+    grams = [spaced[start : start + n] for n in range(1, 5) for start in range(len(spaced) - n + 1)]
+    return Counter(gram for gram in grams if gram != " " and " " not in gram[1:-1])
 
 
-def test_padding_and_neighbours_change_nothing() -> None:
-    model = NGrams.learn([padded(TEXTS)], size=10, order=3, labels=2)
-    model.fit(model.matrix([padded(TEXTS)]), LABELS, strength=5.0)
-    together = model(*padded(TEXTS, 12))
-    for row, text in enumerate(TEXTS):
-        assert torch.allclose(model(torch.tensor([text]), None)[0], together[row], atol=1e-6)
-    assert torch.equal(model(torch.tensor([[1, 3]]), None)[0], model.bias)  # nothing that is known
+def test_n_grams_are_those_counted_by_hand() -> None:
+    known: dict[int, str] = {}
+    for text in [*TEXTS, "", "?", "a b"]:
+        for hashes, counts in zip(hashes_of(text), (words_of(text), characters_of(text)), strict=True):
+            assert sorted(Counter(hashes.tolist()).values()) == sorted(counts.values())
+    for kind, count in enumerate((words_of, characters_of)):
+        for gram in {gram for text in TEXTS for gram in count(text)}:
+            texts = [text for text in TEXTS if gram in count(text)]
+            shared = set.intersection(*(set(hashes_of(text)[kind].tolist()) for text in texts))
+            assert shared, gram  # the same number in every text
+            if len(shared) == 1:
+                assert known.setdefault(shared.pop(), gram) == gram
+
+
+def test_features_are_those_of_tf_idf_with_a_norm_of_1_for_each_kind() -> None:
+    model = NGrams.learn(TEXTS, labels=2)
+    dense = model.matrix(TEXTS).times(torch.eye(len(model.keys))).numpy()
+    for count, least in ((words_of, 1), (characters_of, 2)):
+        bags = [count(text) for text in TEXTS]
+        frequency = Counter(gram for bag in bags for gram in bag)
+        for row, bag in zip(dense, bags, strict=True):
+            known = [gram for gram in bag if frequency[gram] >= least]
+            values = [(1 + math.log(bag[gram])) * (1 + math.log(7 / (1 + frequency[gram]))) for gram in known]
+            norm = math.sqrt(sum(value * value for value in values))
+            present = sorted(row[row > 0])
+            for value in values:
+                assert min(abs(value / norm - other) for other in present) < 1e-5
+    assert np.allclose((dense**2).sum(1), 2, atol=1e-5)
+
+
+def test_neighbours_change_nothing_and_unknown_texts_get_the_bias() -> None:
+    model = NGrams.learn(TEXTS, labels=2)
+    model.fit(model.matrix(TEXTS), LABELS, strength=5.0)
+    together = model.logits(TEXTS)
+    assert np.allclose(together, np.concatenate([model.logits([text]) for text in TEXTS]), atol=1e-6)
+    assert (together.argmax(1) == LABELS).all()
+    bias = torch.log_softmax(model.bias, -1).numpy()
+    assert np.allclose(model.logits(["ㄱㄴㄷ", ""]), bias, atol=1e-6)
+    empty = NGrams.learn([], labels=3)
+    assert np.allclose(empty.logits(["anything"]), -math.log(3), atol=1e-6)
 
 
 def test_weights_are_those_of_logistic_regression() -> None:
     linear = pytest.importorskip("sklearn.linear_model")
-    generator = torch.Generator().manual_seed(1)
-    ids = torch.randint(4, 30, (120, 9), generator=generator)
-    labels = (ids < 12).sum(1).clamp(1, 4) - 1
-    batch = ids, torch.full((120,), 9)
-    model = NGrams.learn([batch], size=30, order=2, labels=4)
-    texts = model.matrix([batch])
-    model.fit(texts, labels, strength=2.0)
-    dense = texts.times(torch.eye(len(model.keys)))
-    peer = linear.LogisticRegression(C=2.0, max_iter=2000, tol=1e-8).fit(dense.numpy(), labels.numpy())
-    peer_probabilities = torch.from_numpy(peer.predict_proba(dense.numpy())).float()
-    assert torch.allclose(torch.softmax(model(*batch), -1), peer_probabilities, atol=2e-3)
-    assert torch.allclose(texts.transposed(len(model.keys)).times(torch.eye(120)), dense.T)
+    numbers = np.random.default_rng(1)
+    texts = [" ".join(numbers.choice(list("abcdefghij"), 9)) for _ in range(120)]
+    labels = np.array([min(text.count("a"), 2) for text in texts])
+    model = NGrams.learn(texts, labels=3)
+    matrix = model.matrix(texts)
+    model.fit(matrix, labels, strength=2.0)
+    dense = matrix.times(torch.eye(len(model.keys)))
+    peer = linear.LogisticRegression(C=2.0, max_iter=2000, tol=1e-8).fit(dense.numpy(), labels)
+    assert np.allclose(np.exp(model.logits(texts)), peer.predict_proba(dense.numpy()), atol=3e-3)
+    assert torch.allclose(matrix.transposed(len(model.keys)).times(torch.eye(120)), dense.T)
 
 
 def test_class_weights_count_as_repeated_examples() -> None:
-    batch = padded(TEXTS)
-    weighted, repeated = (NGrams.learn([batch], size=10, order=1, labels=2) for _ in range(2))
-    texts = weighted.matrix([batch])
-    weighted.fit(texts, LABELS, 1.0, torch.tensor([3.0, 1.0]))
-    often = [0, 0, 0, 1, 2, 2, 2, 3, 4, 5]
-    repeated.fit(repeated.matrix([padded([TEXTS[row] for row in often])]), LABELS[often], 1.0)
-    assert torch.allclose(weighted(*batch), repeated(*batch), atol=1e-3)
-
-
-def test_numbers_of_n_grams_fit_64_bits() -> None:
-    order = largest_order(60_000, 5)
-    model = NGrams(0, 60_000, 5, 2)
-    assert model.order == order == 3
-    keys, _ = model.numbers(torch.full((1, 4), 59_999), None)
-    assert keys.min() >= -1 and keys.max() > 2**46
-    assert model(torch.full((1, 4), 59_999), None).tolist() == [[0.0, 0.0]]  # an empty vocabulary
+    weighted, repeated = (NGrams.learn(TEXTS, labels=2) for _ in range(2))
+    weighted.fit(weighted.matrix(TEXTS), LABELS, 1.0, torch.tensor([3.0, 1.0]))
+    often = [0, 0, 0, 1, 1, 1, 2, 3, 4, 4, 4, 5]
+    repeated.fit(repeated.matrix([TEXTS[row] for row in often]), LABELS[often], 1.0)
+    assert np.allclose(weighted.logits(TEXTS), repeated.logits(TEXTS), atol=1e-3)

@@ -10,9 +10,9 @@ p(k | x) is the sum over its fine labels (Li and Roth, 2002, have fifty kinds of
 Several members may read the same embeddings, each with its own encoder, pooling and output layer; the ensemble's
 probabilities are the mean of theirs (Hansen and Salamon, 1990).
 
-A bag of n-grams (`harken.models.heads.ngrams`) may stand beside the network. What is predicted is a combination whose
-scales are fitted on validation data, not trained with the network (`harken.metrics.calibration`); the scale of one
-network alone is the inverse of its temperature:
+Predictions are calibrated by scales a that are fitted on validation data and not trained with the network
+(`harken.metrics.calibration`). The scale of a network alone is the inverse of its temperature; a second one is that of
+a bag of n-grams (`harken.models.heads.ngrams`), whose logits the user of the network adds:
 
 p(k | x) = softmax_k(a_1 log p_network(k | x) + a_2 log p_ngrams(k | x))
 
@@ -40,9 +40,8 @@ import torch
 from torch import Tensor, nn
 
 from harken.models.base import Encoder
-from harken.models.heads.ngrams import NGrams
 from harken.models.heads.pooling import Pooling
-from harken.models.reader import FrameInput, InContext, Reader, values_alone
+from harken.models.reader import FrameInput, InContext, Reader
 from harken.nn.dropout import Dropout
 
 UNK, FIRST_WORD = 1, 4  # ids below are padding, unknown, begin and end
@@ -77,7 +76,7 @@ def average(members: Sequence[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Te
 class ClassifierModel(nn.Module):
     """Ids (B, T) or frames (B, T, C) -> logits (B, K) and the pooling's weights (B, T), None where it has none."""
 
-    scales: Tensor | None  # (1,) of the network, or (2,) of the network and the n-grams; None: not calibrated
+    scales: Tensor | None  # (1,) or, beside n-grams, (2,); None: not calibrated
 
     def __init__(
         self,
@@ -91,8 +90,7 @@ class ClassifierModel(nn.Module):
         noise: float = 0.0,
         merged: Sequence[int] | None = None,
         others: Sequence[Encoder] = (),
-        ngrams: NGrams | None = None,
-        is_calibrated: bool = False,
+        scales: int = 0,
     ) -> None:
         super().__init__()
         self.reader = reader
@@ -102,33 +100,21 @@ class ClassifierModel(nn.Module):
         self.others = nn.ModuleList(Member(encoder, labels, pooling, score, dropout) for encoder in others)
         self.word_dropout, self.noise = word_dropout, noise
         self.merged = None if merged is None else tuple(merged)
-        self.ngrams: NGrams | None = None
-        self.register_buffer("scales", torch.ones(1) if is_calibrated else None)
-        if ngrams is not None:
-            self.add_ngrams(ngrams)
+        self.register_buffer("scales", torch.full((scales,), 1 / scales) if scales else None)
 
     def forward(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Steps of a row from `lengths` on are padding."""
-        parts, weights = self.parts(values, lengths)
-        if self.scales is None:
-            return parts[0], weights
-        return torch.stack([scale * logits for scale, logits in zip(self.scales, parts, strict=True)]).sum(0), weights
+        logits, weights = self.uncalibrated(values, lengths)
+        return logits if self.scales is None else self.scales[0] * logits, weights
 
-    def add_ngrams(self, ngrams: NGrams) -> None:
-        """Put a bag of n-grams beside the network, with the same scale."""
-        self.ngrams, self.scales = ngrams, torch.full((2,), 0.5)
+    def uncalibrated(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The same without a scale."""
+        fine, weights = self.finely(values, lengths)
+        return self.merge(fine), weights
 
     def finely(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """The logits (B, F) of the network before labels are merged, and the pooling's weights."""
+        """The same before labels are merged, too: logits (B, F)."""
         return average(self.each(values, lengths))
-
-    def parts(self, values: Any, lengths: Tensor | None) -> tuple[list[Tensor], Tensor | None]:
-        """The logits (B, K) of the network and of the n-grams, as they are before calibration; and the weights."""
-        fine, weights = self.finely(values, lengths)
-        parts = [self.merge(fine)]
-        if self.ngrams is not None:
-            parts.append(torch.log_softmax(self.ngrams(values_alone(values), lengths), -1))
-        return parts, weights
 
     def each(self, values: Any, lengths: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
         """Fine logits and weights of every member, for the loss; each has its own word dropout and noise."""

@@ -1,106 +1,100 @@
 """A bag of n-grams: a linear classifier of texts, which few examples suffice for.
 
-x_j = idf_j [the text has n-gram j] / norm        n-grams of 1 to N tokens with their begin and end, norm: |x| = 1
-idf_j = 1 + ln((1 + D) / (1 + d_j))               D training texts, d_j of them with the n-gram
+x_j = (1 + ln n_j) idf_j / norm               n_j: how often the text has n-gram j
+idf_j = 1 + ln((1 + D) / (1 + d_j))           D training texts, d_j of them with the n-gram
 p(k | x) = softmax_k(W x + b)
 
-W and b are those of logistic regression: they minimise the cross-entropy summed over the texts plus |W|^2 / (2 C), a
-convex problem that L-BFGS solves (Liu and Nocedal, 1989); C is chosen on validation data. An n-gram of ids i_1 .. i_n
-is the number with the digits i_1 + 1 .. i_n + 1 in base V + 1, so a sorted array of numbers is the vocabulary.
+N-grams are those of 1 or 2 words, which are runs of letters, marks and digits, and of 1 to 4 characters of a piece
+between spaces with a space on either side; x has norm 1 over each of both kinds. So a word that no training text has
+is read by its parts, and a text without spaces by its characters.
 
->>> ids, lengths = torch.tensor([[5, 6, 3], [7, 3, 0]] * 4), torch.tensor([3, 2] * 4)
->>> model = NGrams.learn([(ids, lengths)], size=8, order=2, labels=2)
->>> len(model.keys)                                             # 5, 6, 7, and pairs with begin and end
-8
->>> model.fit(model.matrix([(ids, lengths)]), torch.tensor([0, 1] * 4), strength=10.0)
->>> model(ids, lengths).argmax(1).tolist()
-[0, 1, 0, 1, 0, 1, 0, 1]
+W and b minimise the cross-entropy summed over the texts plus |W|^2 / (2 C), a convex problem that L-BFGS solves (Liu
+and Nocedal, 1989). The vocabulary is a sorted array of 64-bit hashes.
+
+>>> texts, labels = ["a good film", "good!", "bad", "a bad story"] * 4, np.array([0, 0, 1, 1] * 4)
+>>> model = NGrams.learn(texts, labels=2)
+>>> model.fit(model.matrix(texts), labels, strength=10.0)
+>>> model.logits(["goodness", "the worst of bad films"]).argmax(1).tolist()
+[0, 1]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple, Self
 
+import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-BEGIN, FIRST_WORD = 2, 4  # ids below are padding, unknown, begin and end
-MIN_TEXTS = 2  # that have an n-gram of the vocabulary
+CHARACTERS = 4  # of the longest n-gram of characters
+LEAST_TEXTS = (1, 2)  # that have an n-gram of the vocabulary: of words, of characters
 MAX_NGRAMS = 200_000
 MAX_WEIGHTS = 4_000_000  # n-grams times labels
-ITERATIONS = 60
-Batch = tuple[Tensor, Tensor]  # ids (B, T) and lengths (B,)
+ITERATIONS = 50
+BASE = np.uint64(0x9E3779B97F4A7C15)  # of polynomial hashes; odd, and of many bits
+WORDS, PAIRS, PARTS = (np.uint64(number) for number in (0xD1B54A32D192ED03, 0xABC98388FB8FAC03, 0x8CB92BA72F3D8DD7))
 
 
-class NGrams(nn.Module):
-    """Ids (B, T) -> logits (B, K). Nothing in it is trained with a network, so all tensors are buffers."""
+@dataclass
+class NGrams:
+    """Texts -> logits (N, K)."""
 
-    keys: Tensor
-    idf: Tensor
-    weight: Tensor
-    bias: Tensor
-
-    def __init__(self, count: int, size: int, order: int, labels: int) -> None:
-        """A vocabulary of `count` n-grams of up to `order` of `size` ids, to be filled by `learn` or from a file."""
-        super().__init__()
-        self.base, self.order = size + 1, largest_order(size, order)
-        self.register_buffer("keys", torch.zeros(count, dtype=torch.long))
-        self.register_buffer("idf", torch.zeros(count))
-        self.register_buffer("weight", torch.zeros(count, labels))
-        self.register_buffer("bias", torch.zeros(labels))
+    keys: np.ndarray  # (V,) of uint64, ascending
+    idf: np.ndarray  # (V,)
+    weight: Tensor  # (V, K)
+    bias: Tensor  # (K,)
 
     @classmethod
-    def learn(cls, batches: Iterable[Batch], size: int, order: int, labels: int) -> Self:
-        """The most frequent n-grams of training texts, with weights of 0."""
-        empty = cls(0, size, order, labels)
-        parts, texts = [torch.zeros(0, dtype=torch.long)], 0
-        for ids, lengths in batches:
-            keys, is_first = empty.numbers(ids, lengths)
-            parts.append(keys[is_first])
-            texts += len(ids)
-        keys, counts = torch.cat(parts).unique(return_counts=True)
-        keys, counts = keys[counts >= MIN_TEXTS], counts[counts >= MIN_TEXTS]
+    def learn(cls, texts: Sequence[str], labels: int) -> Self:
+        """The most frequent n-grams of training texts, with weights of 0 for every label."""
+        kinds: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+        for text in texts:
+            for parts, keys in zip(kinds, hashes_of(text), strict=True):
+                parts.append(np.unique(keys))
+        vocabulary = []
+        for parts, least in zip(kinds, LEAST_TEXTS, strict=True):
+            keys, counts = np.unique(np.concatenate([np.zeros(0, np.uint64), *parts]), return_counts=True)
+            vocabulary.append((keys[counts >= least], counts[counts >= least]))
+        keys, counts = (np.concatenate(columns) for columns in zip(*vocabulary, strict=True))
         most = max(1, min(MAX_NGRAMS, MAX_WEIGHTS // labels))
-        chosen = counts.argsort(descending=True, stable=True)[:most].sort().values
-        model = cls(len(chosen), size, order, labels)
-        model.keys.copy_(keys[chosen])
-        model.idf.copy_(1 + torch.log((1 + texts) / (1 + counts[chosen].double())))
-        return model
+        chosen = np.argsort(-counts, kind="stable")[:most]
+        chosen = chosen[np.argsort(keys[chosen])]
+        idf = 1 + np.log((1 + len(texts)) / (1 + counts[chosen]))
+        return cls(keys[chosen], idf.astype(np.float32), torch.zeros(len(chosen), labels), torch.zeros(labels))
 
-    def numbers(self, ids: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The n-grams of each text as sorted numbers (B, M), and which are there for the first time (B, M)."""
-        steps = torch.arange(ids.shape[1], device=ids.device)
-        if lengths is not None:
-            ids = torch.where(steps < lengths[:, None], ids, -1)
-        ids = F.pad(ids, (1, 0), value=BEGIN)  # (B, T + 1)
-        parts = []
-        for length in range(1, self.order + 1):
-            windows = ids.unfold(1, length, 1) if ids.shape[1] >= length else ids[:, :0, None]  # (B, T', n)
-            powers = self.base ** torch.arange(length - 1, -1, -1, device=ids.device)
-            is_inside = (windows >= 0).all(-1) & (windows >= FIRST_WORD).any(-1)
-            parts.append(torch.where(is_inside, ((windows + 1) * powers).sum(-1), -1))
-        keys = torch.cat(parts, 1).sort(1).values
-        previous = F.pad(keys[:, :-1], (1, 0), value=-1)
-        return keys, keys != previous
+    def matrix(self, texts: Iterable[str]) -> SparseMatrix:
+        """The features x of all texts (N, V)."""
+        columns, values, starts = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)], [0]
+        for text in texts:
+            starts.append(starts[-1])
+            for hashes in hashes_of(text):
+                keys, counts = np.unique(hashes, return_counts=True)
+                indices = np.minimum(np.searchsorted(self.keys, keys), max(0, len(self.keys) - 1))
+                known = self.keys[indices] == keys if len(self.keys) else np.zeros(len(keys), bool)
+                features = (1 + np.log(counts[known])) * self.idf[indices[known]]
+                columns.append(indices[known])
+                values.append((features / max(float(np.linalg.norm(features)), 1e-12)).astype(np.float32))
+                starts[-1] += int(known.sum())
+        entries = (torch.from_numpy(np.concatenate(parts)) for parts in (columns, values))
+        return SparseMatrix(*entries, torch.tensor(starts))
 
-    def features(self, ids: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The indices in the vocabulary (B, M) of a text's n-grams, and their values x (B, M)."""
-        keys, is_first = self.numbers(ids, lengths)
-        indices = torch.searchsorted(self.keys, keys).clamp(max=max(0, len(self.keys) - 1))
-        is_known = is_first & (self.keys[indices] == keys) if len(self.keys) else torch.zeros_like(is_first)
-        values = torch.where(is_known, self.idf[indices], 0.0) if len(self.keys) else self.idf.new_zeros(keys.shape)
-        return indices, F.normalize(values, dim=1)
+    def logits(self, texts: Sequence[str]) -> np.ndarray:
+        """(N, K), normalised to log-probabilities."""
+        return self.scores(self.matrix(texts))
 
-    def forward(self, ids: Tensor, lengths: Tensor | None) -> Tensor:
-        """Logits (B, K)."""
-        indices, values = self.features(ids, lengths)
-        if not len(self.keys):
-            return self.bias.expand(len(ids), -1)
-        return F.embedding_bag(indices, self.weight, mode="sum", per_sample_weights=values) + self.bias
+    def scores(self, texts: SparseMatrix) -> np.ndarray:
+        """As `logits`, of texts as `matrix` gives them."""
+        log_probs: np.ndarray = torch.log_softmax(texts.times(self.weight) + self.bias, -1).numpy()
+        return log_probs
 
-    def fit(self, texts: SparseMatrix, labels: Tensor, strength: float, class_weights: Tensor | None = None) -> None:
+    def fit(
+        self, texts: SparseMatrix, labels: np.ndarray, strength: float, class_weights: Tensor | None = None
+    ) -> None:
         """Logistic regression by L-BFGS, from the present weights on.
 
         Args:
@@ -109,35 +103,26 @@ class NGrams(nn.Module):
             strength: C, the inverse strength of the penalty.
             class_weights: (K,) by which the terms of the loss are multiplied.
         """
-        transposed = texts.transposed(len(self.keys))  # (V, N), for the gradient
-        count, targets = len(labels), F.one_hot(labels, len(self.bias)).float()  # (N, K)
-        factors = torch.ones(count, 1) if class_weights is None else class_weights[labels][:, None]
+        weight, bias, count = self.weight, self.bias, len(labels)
+        transposed = texts.transposed(len(weight))  # (V, N), for the gradient
+        numbers = torch.from_numpy(labels.astype(np.int64))
+        targets = F.one_hot(numbers, len(bias)).float()  # (N, K)
+        factors = torch.ones(count, 1) if class_weights is None else class_weights[numbers][:, None]
         optimizer = torch.optim.LBFGS(
-            [self.weight, self.bias], max_iter=ITERATIONS, tolerance_change=1e-7, line_search_fn="strong_wolfe"
+            [weight, bias], max_iter=ITERATIONS, tolerance_change=1e-7, line_search_fn="strong_wolfe"
         )
 
         def closure() -> Tensor:
-            log_probs = torch.log_softmax(texts.times(self.weight) + self.bias, -1)
+            log_probs = torch.log_softmax(texts.times(weight) + bias, -1)
             residuals = factors * (log_probs.exp() - targets) / count
-            self.weight.grad = transposed.times(residuals) + self.weight / (strength * count)
-            self.bias.grad = residuals.sum(0)
+            weight.grad = transposed.times(residuals) + weight / (strength * count)
+            bias.grad = residuals.sum(0)
             loss = -(factors * targets * log_probs).sum() / count
-            return loss + self.weight.square().sum() / (2 * strength * count)
+            return loss + weight.square().sum() / (2 * strength * count)
 
         with torch.no_grad():
             optimizer.step(closure)  # type: ignore[arg-type]
-        self.weight.grad = self.bias.grad = None
-
-    def matrix(self, batches: Iterable[Batch]) -> SparseMatrix:
-        """The features x of all texts (N, V)."""
-        columns, values, counts = [self.keys[:0]], [self.idf[:0]], [0]
-        for ids, lengths in batches:
-            indices, present = self.features(ids, lengths)
-            is_set = present != 0
-            columns.append(indices[is_set])
-            values.append(present[is_set])
-            counts += is_set.sum(1).tolist()
-        return SparseMatrix(torch.cat(columns), torch.cat(values), torch.tensor(counts).cumsum(0))
+        weight.grad = bias.grad = None
 
 
 class SparseMatrix(NamedTuple):
@@ -149,6 +134,8 @@ class SparseMatrix(NamedTuple):
 
     def times(self, dense: Tensor) -> Tensor:
         """The product (R, D) with a dense matrix (C, D)."""
+        if not len(self.columns):
+            return dense.new_zeros(len(self.starts) - 1, dense.shape[1])
         return F.embedding_bag(
             self.columns, dense, self.starts, mode="sum", per_sample_weights=self.values, include_last_offset=True
         )
@@ -161,12 +148,48 @@ class SparseMatrix(NamedTuple):
         return SparseMatrix(rows[order], self.values[order], starts)
 
 
-def largest_order(size: int, order: int) -> int:
-    """The longest n-gram of up to `order` of `size` ids whose number 64 bits hold.
+def hashes_of(text: str) -> tuple[np.ndarray, np.ndarray]:
+    """The n-grams of words and those of characters in a text, as often as they are there; case makes no difference.
 
-    >>> largest_order(100, 5), largest_order(60_000, 5)
-    (5, 3)
+    >>> [len(keys) for keys in hashes_of("so good")]       # so, good, so good; 6 + 8 + 6 + 4 of 1 to 4 characters
+    [3, 24]
     """
-    while order > 1 and (size + 1) ** order >= 2**63:
-        order -= 1
-    return order
+    spaced = f" {' '.join(text.lower().split())} "
+    codes = np.frombuffer(spaced.encode("utf-32-le", "surrogatepass"), np.uint32)
+    return _words(codes), _characters(codes)
+
+
+def _words(codes: np.ndarray) -> np.ndarray:
+    """Hashes of the words of a text, and of pairs of neighbours."""
+    edges = np.diff(_is_word()[codes].astype(np.int8))  # a text begins and ends with a space
+    starts, ends = np.flatnonzero(edges == 1) + 1, np.flatnonzero(edges == -1) + 1
+    if not len(starts):
+        return np.zeros(0, np.uint64)
+    lengths = ends - starts
+    first = np.cumsum(lengths) - lengths  # where each word begins among the letters of all words
+    within = np.arange(lengths.sum()) - np.repeat(first, lengths)
+    letters = codes[within + np.repeat(starts, lengths)].astype(np.uint64)
+    words = np.add.reduceat(letters * BASE ** (1 + within.astype(np.uint64)), first)
+    return np.concatenate([words * WORDS, (words[:-1] * BASE + words[1:]) * PAIRS])
+
+
+def _characters(codes: np.ndarray) -> np.ndarray:
+    """Hashes of 1 to `CHARACTERS` neighbours that have a space at their ends at most."""
+    letters, is_space = codes.astype(np.uint64), codes == ord(" ")
+    hashes, inner, parts = np.zeros(len(codes), np.uint64), np.zeros(len(codes), bool), []
+    for length in range(1, CHARACTERS + 1):
+        if length > len(codes):
+            break
+        last = slice(length - 1, None)
+        hashes = hashes[: len(codes) - length + 1] * BASE + letters[last]
+        if length > 2:  # the character before the last is now an inner one
+            inner = inner[: len(hashes)] | is_space[length - 2 : -1]
+        is_text = ~inner[: len(hashes)] if length > 1 else ~is_space
+        parts.append((hashes * BASE + np.uint64(length))[is_text] * PARTS)
+    return np.concatenate(parts)
+
+
+@cache
+def _is_word() -> np.ndarray:
+    """Of every code point, whether words are made of it: letters, marks and digits."""
+    return np.array([unicodedata.category(chr(code))[0] in "LMN" for code in range(0x110000)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from harken.tasks.baselines import COUNT, Baseline
 from harken.tasks.classify.classifier import Classification, Classifier, build_classifier
 from harken.tasks.classify.interface import INTERFACE, ClassifyOptions
 from harken.tasks.classify.labels import LABELS, Labels, numbers_of
-from harken.tasks.classify.ngrams import fit_ngrams
+from harken.tasks.classify.ngrams import NGRAMS, fit_ngrams
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.context import Context
 from harken.tasks.job import format_counts
@@ -37,8 +37,18 @@ from harken.tasks.labelled.reading import LabelledBatch, LabelledTask, Rows, Spl
 from harken.tasks.predictor import Progress
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.sequence_task import Sums
+from harken.training.task import Indices
 
 CALIBRATED = "calibration."  # prefix of the metrics of a validation that are for the card
+
+
+class ValidationBatch(NamedTuple):
+    """A batch beside n-grams; the other fields are those of `LabelledBatch`."""
+
+    values: Any
+    lengths: Tensor | None
+    targets: Tensor
+    ngrams: Tensor  # (B, K) logits
 
 
 class ClassificationTask(LabelledTask[ClassifierModel]):
@@ -50,6 +60,19 @@ class ClassificationTask(LabelledTask[ClassifierModel]):
         self.mode = "min" if self.monitor == "loss" else "max"
         self.weights = class_weights(train[1], model.output.out_features, recipe.classifier.class_weights)
         self.loss_of = self.compiled(self._loss)
+        self.ngram_logits: np.ndarray | None = None  # (N, K) of the validation examples
+
+    def add_ngrams(self, logits: np.ndarray) -> None:
+        """Combine the network with n-grams, which have these logits (N, K) for the validation examples."""
+        self.ngram_logits = logits
+        if self.monitor == "loss":
+            self.monitor = f"{CALIBRATED}loss"  # that of both together
+
+    def collate(self, indices: Indices, valid: bool = False) -> LabelledBatch | ValidationBatch:  # type: ignore[override]
+        batch = super().collate(indices, valid)
+        if not valid or self.ngram_logits is None:
+            return batch
+        return ValidationBatch(*batch, torch.from_numpy(self.ngram_logits[indices]))
 
     def loss(self, model: ClassifierModel, batch: LabelledBatch) -> tuple[Tensor, int]:
         return self.loss_of(model, *batch), len(batch.targets)
@@ -63,13 +86,13 @@ class ClassificationTask(LabelledTask[ClassifierModel]):
         ]
         return torch.stack(losses).mean() if len(losses) > 1 else losses[0]
 
-    def evaluate(self, model: ClassifierModel, batch: LabelledBatch) -> Sums:
-        parts, _ = model.parts(batch.values, batch.lengths)
-        logits = parts[0].float()  # (B, K) of the network
+    def evaluate(self, model: ClassifierModel, batch: LabelledBatch | ValidationBatch) -> Sums:
+        logits = model.uncalibrated(batch.values, batch.lengths)[0].float()  # (B, K)
+        ngrams = [batch.ngrams] if isinstance(batch, ValidationBatch) else []
         return {
             "loss": float(F.cross_entropy(logits, batch.targets, reduction="sum")),
             "labels": batch.targets.tolist(),
-            "logits": torch.stack(parts, 1).float().tolist(),  # (B, S, K)
+            "logits": torch.stack([logits, *ngrams], 1).tolist(),  # (B, S, K)
         }
 
     def metrics(self, sums: Sums) -> dict[str, float]:
@@ -111,15 +134,16 @@ class ClassifyJob(LabelledJob):
     """See `harken.tasks.labelled.job`."""
 
     predictor = Classifier
-    artifacts = (*LabelledJob.artifacts, LABELS)
+    artifacts = (*LabelledJob.artifacts, LABELS, NGRAMS)
     interface = INTERFACE
 
     def learn(self, recipe: ClassifyRecipe, train: Labelled, folder: Path, resuming: bool) -> Labels:
         return LABELS.learn_or_load(folder, resuming, lambda: Labels.learn(train, recipe.classifier.fine))
 
     def build(self, recipe: ClassifyRecipe, inputs: int, targets: Labels, context: Context | None) -> ClassifierModel:
-        labels, calibrate = len(targets.names), recipe.classifier.calibrate
-        return build_classifier(recipe, inputs, labels, context, targets.merged, is_calibrated=calibrate)
+        head = recipe.classifier
+        scales = 2 if head.ngrams == "auto" else int(head.calibrate)
+        return build_classifier(recipe, inputs, len(targets.names), context, targets.merged, scales=scales)
 
     def network(self, model: ClassifierModel) -> ClassifierModel:
         return model
@@ -131,16 +155,24 @@ class ClassifyJob(LabelledJob):
         targets: Labels,
         rows: tuple[Rows, Rows],
         splits: LabelledSplits,
+        folder: Path,
+        resuming: bool,
     ) -> ClassificationTask:
         labels = training_labels(splits.train, targets)
         valid_labels = np.array(numbers_of(splits.valid.labels, targets.classes, "the validation"))
         task = ClassificationTask(recipe, model, (rows[0], labels), (rows[1], valid_labels))
         if recipe.classifier.ngrams == "auto":
-            classes = labels if targets.merged is None else np.array(targets.merged)[labels]
-            weights = class_weights(classes, len(targets.classes), recipe.classifier.class_weights)
-            parts = (rows[0], classes), (rows[1], valid_labels)
-            ngrams, task.facts["n-grams"] = fit_ngrams(recipe, model, len(targets.classes), *parts, weights)
-            model.add_ngrams(ngrams)
+            classes, count = (
+                labels if targets.merged is None else np.array(targets.merged)[labels],
+                len(targets.classes),
+            )
+            weights, seed = class_weights(classes, count, recipe.classifier.class_weights), recipe.train.seed
+            parts = splits.train, classes, splits.valid, valid_labels
+            ngrams = NGRAMS.learn_or_load(folder, resuming, lambda: fit_ngrams(*parts, weights, count, seed))
+            logits = ngrams.logits(splits.valid.values)
+            share = accuracy(valid_labels, logits.argmax(1))
+            task.facts["n-grams"] = f"{len(ngrams.keys):,} of words and characters: accuracy {share:.3f} on validation"
+            task.add_ngrams(logits)
         return task
 
     def describe(self, recipe: ClassifyRecipe, targets: Labels, train: Labelled) -> tuple[str, str, dict[str, str]]:
@@ -152,9 +184,9 @@ class ClassifyJob(LabelledJob):
 
     def score(self, model: Classifier, examples: Labelled, progress: Progress) -> Scores:
         labels = np.array(numbers_of(examples.labels, model.classes, "the test"))
-        probabilities = model.predict_proba(examples.values, progress)
-        before = None if model.model.scales is None else model.predict_uncalibrated(examples.values)
-        return score_labels(labels, probabilities, model.classes, "texts" if model.tokenizer else "signals", before)
+        logits, unit = model.uncalibrated(examples.values, progress), "texts" if model.tokenizer else "signals"
+        before = None if model.model.scales is None else softmax(logits)
+        return score_labels(labels, softmax(model.calibrate(logits, examples.values)), model.classes, unit, before)
 
     def baseline(self, recipe: ClassifyRecipe, train: Labelled, parts: Mapping[str, Labelled]) -> Baseline:
         fitted, count = fit_label_baseline(train.values, train.labels, recipe.train.seed)

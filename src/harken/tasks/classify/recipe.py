@@ -22,7 +22,14 @@ TEXT_MODEL = {
     "dropout": 0.4,
     "positions": "none",
 }
-TEXT_CLASSIFIER = {"pooling": "mean", "dropout": 0.5, "word_dropout": 0.5, "members": 3, "ngrams": "auto"}
+TEXT_CLASSIFIER = {
+    "pooling": "mean",
+    "dropout": 0.5,
+    "word_dropout": 0.5,
+    "members": 3,
+    "ngrams": "auto",
+    "choose_by": "loss",
+}
 
 
 class ClassifierConfig(PoolingConfig):
@@ -52,8 +59,8 @@ class ClassifierConfig(PoolingConfig):
     ngrams: Literal["auto", "none"] = Field(
         "none",
         description=(
-            "text: auto fits a linear classifier of the n-grams of tokens beside the network, and combines both by"
-            " scales fitted on the validation examples; auto is the default of a recipe without [model]"
+            "text: auto fits a linear classifier of n-grams of words and characters beside the network, and combines"
+            " both by scales fitted on the validation examples; auto is the default of a recipe without [model]"
         ),
     )
     calibrate: bool = Field(

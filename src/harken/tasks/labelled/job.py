@@ -61,7 +61,14 @@ class LabelledJob(Job):
 
     @abstractmethod
     def task(
-        self, recipe: Any, model: Any, targets: Any, rows: tuple[Rows, Rows], splits: LabelledSplits
+        self,
+        recipe: Any,
+        model: Any,
+        targets: Any,
+        rows: tuple[Rows, Rows],
+        splits: LabelledSplits,
+        folder: Path,
+        resuming: bool,
     ) -> LabelledTask[Any]:
         """The `LabelledTask` of training it on rows, for training and validation."""
 
@@ -112,7 +119,7 @@ class LabelledJob(Job):
         if context is not None:
             pretrained.add_note(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
         both = in_context(rows, texts, recipe, context), in_context(valid_rows, valid_texts, recipe, context)
-        task = self.task(recipe, model, targets, both, splits)
+        task = self.task(recipe, model, targets, both, splits, folder, resuming)
         steps = float(np.mean(rows.lengths))
         name, data_summary, facts = self.describe(recipe, targets, splits.train)
         input_summary = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces" if tokenizer else f"{inputs} channels"
@@ -132,7 +139,7 @@ class LabelledJob(Job):
             skipped=splits.skipped,
             tests={test: len(part) for test, part in splits.tests.items()},
             facts=facts,
-            notes=[*pretrained.notes, *task.facts.values()],
+            notes=[*pretrained.notes, *(f"{name}: {fact}" for name, fact in task.facts.items())],
         )
         return summary.prepared(task, measure(model, round(steps), terms=1).flops, splits)
 

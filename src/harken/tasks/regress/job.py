@@ -170,6 +170,8 @@ class RegressJob(LabelledJob):
         targets: np.ndarray,
         rows: tuple[Rows, Rows],
         splits: LabelledSplits,
+        folder: Path,
+        resuming: bool,
     ) -> RegressionTask:
         return RegressionTask(recipe, model, (rows[0], targets), (rows[1], numbers(splits.valid.labels)))
 
