@@ -23,7 +23,7 @@ def words_of(text: str) -> Counter[str]:
 def characters_of(text: str) -> Counter[str]:
     """N-grams of the pieces between spaces, each with a space on either side, of which neighbours share one."""
     spaced = f" {' '.join(text.lower().split())} "
-    grams = [spaced[start : start + n] for n in range(1, 5) for start in range(len(spaced) - n + 1)]
+    grams = [spaced[start : start + n] for n in range(1, 6) for start in range(len(spaced) - n + 1)]
     return Counter(gram for gram in grams if gram != " " and " " not in gram[1:-1])
 
 
@@ -44,17 +44,18 @@ def test_n_grams_are_those_counted_by_hand() -> None:
 def test_features_are_those_of_tf_idf_with_a_norm_of_1_for_each_kind() -> None:
     model = NGrams.learn(TEXTS, labels=2)
     dense = model.matrix(TEXTS).times(torch.eye(len(model.keys))).numpy()
-    for count, least in ((words_of, 1), (characters_of, 2)):
+    for count in (words_of, characters_of):
         bags = [count(text) for text in TEXTS]
         frequency = Counter(gram for bag in bags for gram in bag)
         for row, bag in zip(dense, bags, strict=True):
-            known = [gram for gram in bag if frequency[gram] >= least]
+            known = [gram for gram in bag if frequency[gram] >= 2]
             values = [(1 + math.log(bag[gram])) * (1 + math.log(7 / (1 + frequency[gram]))) for gram in known]
-            norm = math.sqrt(sum(value * value for value in values))
+            norm = math.sqrt(sum(value * value for value in values)) or 1.0
             present = sorted(row[row > 0])
             for value in values:
                 assert min(abs(value / norm - other) for other in present) < 1e-5
-    assert np.allclose((dense**2).sum(1), 2, atol=1e-5)
+    assert np.allclose((dense[:4] ** 2).sum(1), 2, atol=1e-5)
+    assert np.allclose((dense[5] ** 2).sum(), 1, atol=1e-5)  # none of its words is in another text
 
 
 def test_neighbours_change_nothing_and_unknown_texts_get_the_bias() -> None:

@@ -4,7 +4,7 @@ x_j = (1 + ln n_j) idf_j / norm               n_j: how often the text has n-gram
 idf_j = 1 + ln((1 + D) / (1 + d_j))           D training texts, d_j of them with the n-gram
 p(k | x) = softmax_k(W x + b)
 
-N-grams are those of 1 or 2 words, which are runs of letters, marks and digits, and of 1 to 4 characters of a piece
+N-grams are those of 1 or 2 words, which are runs of letters, marks and digits, and of 1 to 5 characters of a piece
 between spaces with a space on either side; x has norm 1 over each of both kinds. So a word that no training text has
 is read by its parts, and a text without spaces by its characters.
 
@@ -31,8 +31,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-CHARACTERS = 4  # of the longest n-gram of characters
-LEAST_TEXTS = (1, 2)  # that have an n-gram of the vocabulary: of words, of characters
+CHARACTERS = 5  # of the longest n-gram of characters
+LEAST_TEXTS = 2  # that have an n-gram of the vocabulary
 MAX_NGRAMS = 200_000
 MAX_WEIGHTS = 4_000_000  # n-grams times labels
 ITERATIONS = 50
@@ -52,18 +52,11 @@ class NGrams:
     @classmethod
     def learn(cls, texts: Sequence[str], labels: int) -> Self:
         """The most frequent n-grams of training texts, with weights of 0 for every label."""
-        kinds: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
-        for text in texts:
-            for parts, keys in zip(kinds, hashes_of(text), strict=True):
-                parts.append(np.unique(keys))
-        vocabulary = []
-        for parts, least in zip(kinds, LEAST_TEXTS, strict=True):
-            keys, counts = np.unique(np.concatenate([np.zeros(0, np.uint64), *parts]), return_counts=True)
-            vocabulary.append((keys[counts >= least], counts[counts >= least]))
-        keys, counts = (np.concatenate(columns) for columns in zip(*vocabulary, strict=True))
+        parts = [np.unique(hashes) for text in texts for hashes in hashes_of(text)]
+        keys, counts = np.unique(np.concatenate([np.zeros(0, np.uint64), *parts]), return_counts=True)
+        keys, counts = keys[counts >= LEAST_TEXTS], counts[counts >= LEAST_TEXTS]
         most = max(1, min(MAX_NGRAMS, MAX_WEIGHTS // labels))
-        chosen = np.argsort(-counts, kind="stable")[:most]
-        chosen = chosen[np.argsort(keys[chosen])]
+        chosen = np.sort(np.argsort(-counts, kind="stable")[:most])
         idf = 1 + np.log((1 + len(texts)) / (1 + counts[chosen]))
         return cls(keys[chosen], idf.astype(np.float32), torch.zeros(len(chosen), labels), torch.zeros(labels))
 
@@ -151,8 +144,8 @@ class SparseMatrix(NamedTuple):
 def hashes_of(text: str) -> tuple[np.ndarray, np.ndarray]:
     """The n-grams of words and those of characters in a text, as often as they are there; case makes no difference.
 
-    >>> [len(keys) for keys in hashes_of("so good")]       # so, good, so good; 6 + 8 + 6 + 4 of 1 to 4 characters
-    [3, 24]
+    >>> [len(keys) for keys in hashes_of("so good")]       # so, good, so good; 6 + 8 + 6 + 4 + 2 of 1 to 5 characters
+    [3, 26]
     """
     spaced = f" {' '.join(text.lower().split())} "
     codes = np.frombuffer(spaced.encode("utf-32-le", "surrogatepass"), np.uint32)

@@ -16,7 +16,7 @@ from harken.models.heads.ngrams import NGrams
 from harken.tasks.artifacts import Artifact, damaged
 from harken.training.weights import load_tensors, save_tensors
 
-STRENGTHS = (1.0, 4.0, 16.0, 64.0)  # C
+STRENGTHS = (1.0, 4.0, 16.0, 64.0, 256.0)  # C
 MAX_CHARACTERS = 3_000_000  # of the training texts; more are sampled, so that a fit takes seconds
 
 
