@@ -24,7 +24,7 @@ from harken.files import atomic_write
 
 METRICS = "metrics.jsonl"
 NOT_METRICS = ("kind", "step", "best", "seconds")  # of an entry on a validation
-TEXTS = ("kind", "event")  # keys whose values are no numbers
+TEXTS = ("kind", "event", "unit")  # keys whose values are no numbers
 
 
 class MetricsLog:

@@ -35,6 +35,8 @@ class ForecastBatch(NamedTuple):
 class ForecastTask(SequenceTask[ForecastNetwork, ForecastBatch]):
     """See `harken.tasks.sequence_task`; all windows have one length."""
 
+    unit = "steps"
+    unread = SequenceTask.unread | {"label_smoothing"}
     monitor = "mase"
 
     def __init__(

@@ -45,6 +45,8 @@ class HandwritingBatch(NamedTuple):
 class HandwritingTask(SequenceTask[HandwritingModel, HandwritingBatch]):
     """See `harken.tasks.sequence_task`; a step is a point."""
 
+    unit = "points"
+    unread = SequenceTask.unread | {"label_smoothing"}
     monitor = "nats"
 
     def __init__(

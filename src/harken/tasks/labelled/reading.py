@@ -178,6 +178,7 @@ class LabelledTask(SequenceTask[M, LabelledBatch]):
     def __init__(self, model: M, settings: TrainConfig, train: Split, valid: Split) -> None:
         super().__init__(model, settings, train[0].lengths, valid[0].lengths)
         self.train, self.valid = train, valid
+        self.unit = "signals" if isinstance(train[0], FrameRows) else "texts"
         self.facts: dict[str, str] = {}  # what was fitted beside the network, for the card
         self.smallest_batch = max(256, round(32 * float(self.lengths.mean())))  # about 32 examples
 

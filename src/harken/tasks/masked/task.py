@@ -39,6 +39,7 @@ class MaskedBatch(NamedTuple):
 class MaskedTask(SequenceTask[MaskedModel, MaskedBatch]):
     """See `harken.tasks.sequence_task`; an index is `epoch * rows + row`, so that it says what is masked too."""
 
+    unread = SequenceTask.unread | {"label_smoothing"}
     monitor = "perplexity"
 
     def __init__(

@@ -111,6 +111,8 @@ def build_regressor(recipe: RegressRecipe, inputs: int, context: Context | None 
 class RegressionTask(LabelledTask[RegressorModel]):
     """See `harken.tasks.sequence_task`; the model's mean and deviation are set from the training values."""
 
+    unread = LabelledTask.unread | {"label_smoothing"}
+
     def __init__(
         self,
         recipe: RegressRecipe,

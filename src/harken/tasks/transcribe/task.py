@@ -110,6 +110,8 @@ class TranscribeBatch(NamedTuple):
 class TranscribeTask(SequenceTask[TranscriberNetwork, TranscribeBatch]):
     """See `harken.tasks.sequence_task`."""
 
+    unit = "symbols"
+    unread = SequenceTask.unread | {"label_smoothing"}
     monitor = "symbol_error"
     collates_in_processes = True  # sound is made, augmented and transformed while it is collated
 
