@@ -45,7 +45,6 @@ class LabelledJob(Job):
 
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZER, CONTEXT, BASELINE)
     options = frozenset(FileReading._fields)
-    default_splits = ("test", "valid")
 
     @abstractmethod
     def learn(self, recipe: Any, train: Labelled, folder: Path, resuming: bool) -> Any:
