@@ -24,12 +24,12 @@ def write_card(folder: Path, recipe: Recipe, job: Job, prepared: Prepared, state
     parameters = sum(parameter.numel() for parameter in prepared.task.model.parameters())
     metrics, best = read_metrics(folder), best_validation(folder)
     operations = prepared.flops_per_token * state.tokens
-    train = recipe.train
+    train, unit = recipe.train, getattr(prepared.task, "unit", "tokens")
     rows = {
         **prepared.facts,
         "parameters": f"{parameters:,}",
         "updates": f"{state.step:,}, best at {state.best_step:,}",
-        "target tokens seen": f"{state.tokens:,}",
+        f"{'target tokens' if unit == 'tokens' else unit} seen": f"{state.tokens:,}",
         "training time": f"{state.seconds:,.0f} s, validation included",
         **({"ended by": ended} if (ended := cut_short(recipe, state)) else {}),
         **({"convergence": warning} if (warning := not_converged(metrics, train.warmup_steps)) else {}),

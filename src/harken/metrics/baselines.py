@@ -59,8 +59,8 @@ def fit_label_baseline(values: Sequence[Any], labels: Sequence[str], seed: int =
         values: texts or arrays; a random sample of them where they are many.
         labels: one for each.
     """
-    rows = _sample(values, len(set(labels)), seed)
-    values, labels = _choose(values, rows), _choose(labels, rows)
+    rows = sample_rows(values, len(set(labels)), seed)
+    values, labels = choose_rows(values, rows), choose_rows(labels, rows)
     if len(set(labels)) < 2:
         return MostFrequentLabel(labels), len(rows)
     if find_spec("sklearn") is not None:
@@ -70,22 +70,22 @@ def fit_label_baseline(values: Sequence[Any], labels: Sequence[str], seed: int =
 
 def fit_number_baseline(values: Sequence[Any], numbers: np.ndarray, seed: int = 1) -> tuple[NumberBaseline, int]:
     """The baseline for numbers of texts or of arrays (T, C), and the number of examples it was fitted on."""
-    rows = _sample(values, 1, seed)
-    return NumberBaseline(_choose(values, rows), numbers[rows]), len(rows)
+    rows = sample_rows(values, 1, seed)
+    return NumberBaseline(choose_rows(values, rows), numbers[rows]), len(rows)
 
 
-def _sample(values: Sequence[Any], outputs: int, seed: int) -> list[int]:
+def sample_rows(values: Sequence[Any], outputs: int, seed: int, most_characters: int = MAX_CHARACTERS) -> list[int]:
     """The rows to fit on: all of them, or as many as are fitted in seconds with so many outputs."""
     most = min(MAX_EXAMPLES, max(1000, MAX_SCORES // outputs))
     if isinstance(next(iter(values)), str):
         characters = sum(len(text) for text in values)
-        most = min(most, int(MAX_CHARACTERS / max(1.0, characters / len(values))))
+        most = min(most, int(most_characters / max(1.0, characters / len(values))))
     if len(values) <= most:
         return list(range(len(values)))
     return sorted(np.random.default_rng(seed).choice(len(values), most, replace=False).tolist())
 
 
-def _choose(values: Sequence[Any], rows: Sequence[int]) -> list[Any]:
+def choose_rows(values: Sequence[Any], rows: Sequence[int]) -> list[Any]:
     """Some of the values; those that are not in memory (`harken.data.prepared`) are read in one pass."""
     if hasattr(values, "choose"):
         chosen: list[Any] = values.choose(np.asarray(rows))

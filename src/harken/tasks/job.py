@@ -30,7 +30,7 @@ from harken.tasks.baselines import compare
 from harken.tasks.interface import Form
 from harken.tasks.results import Show, as_result
 from harken.tasks.scores import Scores
-from harken.tasks.splits import find_split
+from harken.tasks.splits import describe_split, find_split
 from harken.training.log import NOT_METRICS
 from harken.training.task import Task
 
@@ -187,7 +187,6 @@ class Job:
     interface: ClassVar[Interface | None] = None  # of its command, route and form; None: it has none of them
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = ()  # what `prepare` may write beside the weights
     options: ClassVar[frozenset[str]] = frozenset()  # of the command line that this job takes and others do not
-    default_splits: ClassVar[tuple[str, ...]] = ("test",)  # the first that there is is scored where none is named
     scored_files: ClassVar[str] = "files"  # what may be scored in place of a split
 
     @property
@@ -265,7 +264,7 @@ class Job:
         return frozenset[str]().union(*(artifact.names for artifact in self.artifacts))
 
     def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Progress, **options: Any) -> Scores:
-        """Score a loaded model on `files`, or on a split of its own corpus ("test" where None), for `harken evaluate`.
+        """Score a loaded model on `files`, or on a split of its own corpus (see `named_split`), for `harken evaluate`.
 
         Args:
             options: the fields of `FileReading`, and what `score` takes.
@@ -275,29 +274,38 @@ class Job:
         """
         reading = FileReading(**{name: options.pop(name) for name in FileReading._fields if name in options})
         notes: list[str] = []
+        name = None
         if files:
             examples, notes = self.read_files(model, files, reading)
         else:
-            examples = self.held_out(model, split)
+            name, examples = self.named_split(model, split)
         score: Any = self.score
         scores: Scores = score(model, examples, progress, **options)
         scores.notes += notes
+        if name is not None:
+            scores.split = describe_split(model.recipe.data, name)
         if baseline := self.refit_baseline(model, examples):
-            compare(scores, model.folder, None if files else split or "test", baseline)
+            compare(scores, model.folder, name, baseline)
         return scores
 
     def splits(self, data: Any) -> Mapping[str, Any]:
         """The parts of a corpus of `load_data` that a model can be scored on, by name."""
         return {"valid": data.valid, **data.tests}
 
-    def held_out(self, model: Any, split: str | None) -> Any:
-        """A split of the model's own corpus; one of `default_splits` where None.
+    def named_split(self, model: Any, split: str | None) -> tuple[str, Any]:
+        """The name of a split of the model's own corpus, and its examples; the test, else the validation where None.
 
         Raises:
             UserError: no such split.
         """
-        data, default = self.load_data(model.recipe), self.default_splits
-        return find_split(data.name, self.splits(data), split, default=default, remedy=self.scored_files)
+        data = self.load_data(model.recipe)
+        splits = self.splits(data)
+        name = find_split(data.name, splits, split, remedy=self.scored_files)
+        return name, splits[name]
+
+    def held_out(self, model: Any, split: str | None) -> Any:
+        """The examples of `named_split`."""
+        return self.named_split(model, split)[1]
 
     def read_files(self, model: Any, files: Sequence[Path], reading: FileReading) -> tuple[Any, list[str]]:
         """The examples of files as `held_out` gives those of a split, and notes on how they were read.

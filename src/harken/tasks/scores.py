@@ -60,6 +60,7 @@ class Scores:
     details: dict[str, Any] = field(default_factory=dict)  # more, for --json
     notes: list[str] = field(default_factory=list)  # sentences to show below the table: skipped rows ...
     seconds: float | None = None  # that the model took, where it was measured
+    split: dict[str, str] = field(default_factory=dict)  # name, source and use, where it is one of the model's corpus
     outputs: tuple[list[Any], list[Any]] | None = None  # predictions and references, for metrics of the user's own
 
     def add(self, name: str, function: Callable[[list[Any], list[Any]], float]) -> None:
@@ -89,4 +90,5 @@ class Scores:
                 content[name] = metric.value
                 if metric.low is not None:
                     content[f"{name}_interval"] = [metric.low, metric.high]
-        return {**content, **self.details} | ({} if self.seconds is None else {"seconds": self.seconds})
+        more = {"seconds": self.seconds, "split": self.split or None}
+        return {**content, **self.details} | {name: value for name, value in more.items() if value is not None}

@@ -1,36 +1,47 @@
 """A split of a corpus by its name, as `harken evaluate --split` and `harken inspect --split` give it.
 
->>> find_split("news", {"valid": [1], "test": [2]}, None)
-[2]
->>> find_split("news", {"valid": [1], "test-2016": [2]}, "test")     # its only test
-[2]
->>> find_split("news", {"valid": [1]}, None, default=("test", "valid"))
-[1]
->>> find_split("news", {"valid": [1], "test": [2]}, "dev")
+>>> find_split("news", ["valid", "test"], None)
+'test'
+>>> find_split("news", ["valid", "test-2016"], "test")     # its only test
+'test-2016'
+>>> find_split("news", ["valid"], None)
+'valid'
+>>> find_split("news", ["valid", "test"], "dev")
 Traceback (most recent call last):
 harken.errors.UserError: news has no split 'dev'; choose --split valid or test, or give files
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
 
 from harken.errors import UserError
 
-T = TypeVar("T")
+USES = {  # of a split in training
+    "train": "the model was trained on it",
+    "valid": "it chose the weights, so new examples score lower",
+}
 
 
 def find_split(
-    corpus: str, splits: Mapping[str, T], name: str | None, *, default: Sequence[str] = ("test",), remedy: str = "files"
-) -> T:
-    """The split of that name; without one, the first of `default` that there is.
+    corpus: str,
+    splits: Collection[str],
+    name: str | None,
+    *,
+    default: Sequence[str] = ("test", "valid"),
+    remedy: str = "files",
+) -> str:
+    """The name of a split; without one, the first of `default` that there is.
 
     A corpus with a single test, whatever its name, has that as "test".
 
     Args:
         corpus: its name, for the error.
-        splits: all of them by name.
+        splits: the names of all of them.
         remedy: what may be given in place of a split.
 
     Raises:
@@ -39,8 +50,43 @@ def find_split(
     tests = [known for known in splits if known.startswith("test")]
     for split in default if name is None else (name,):
         if split in splits:
-            return splits[split]
+            return split
         if split == "test" and len(tests) == 1:
-            return splits[tests[0]]
+            return tests[0]
     missing = name or default[0]
     raise UserError(f"{corpus} has no split {missing!r}; choose --split {' or '.join(splits)}, or give {remedy}")
+
+
+def describe_split(data: Any, name: str) -> dict[str, str]:
+    """The name of a split, where its examples come from by the `[data]` table of a recipe, and its use in training.
+
+    >>> from harken.data.text.examples_config import ExamplesConfig
+    >>> describe_split(ExamplesConfig(train="data/news.csv", test_size=0.1), "test")["source"]
+    '10% held out of news.csv by data.seed 1'
+    >>> describe_split(ExamplesConfig(train="news.csv", test="test.csv"), "test")["source"]
+    'test.csv'
+    """
+    return {"name": name, "source": _source(data, name), "use": USES.get(name, "not used in training")}
+
+
+def _source(data: Any, name: str) -> str:
+    if corpus := getattr(data, "corpus", None):
+        return f"of the corpus {corpus}"
+    own = getattr(data, name, None) or getattr(data, name.partition("-")[0], None)
+    own = own.get(name, own) if isinstance(own, Mapping) else own
+    if own:
+        return ", ".join(_files(own)) or "files"
+    if getattr(data, "dir", None) and not getattr(data, "train", None):
+        return f"of {Path(data.dir).name}"
+    train = ", ".join(_files(getattr(data, "train", None) or getattr(data, "source", None)))
+    size, seed = getattr(data, f"{name}_size", None), getattr(data, "seed", None)
+    amount = "a part" if size is None else f"{size:,}" if isinstance(size, int) else f"{100 * size:.3g}%"
+    return f"{amount} held out{f' of {train}' * bool(train)}{f' by data.seed {seed}' * (seed is not None)}"
+
+
+def _files(value: Any) -> list[str]:
+    """The names of the files in a value of `[data]`: a path, several, or a table of them."""
+    if isinstance(value, BaseModel):
+        value = getattr(value, "files", None) or getattr(value, "source", None)
+    values = value if isinstance(value, list | tuple) else [value]
+    return [Path(str(item)).name for item in values if item]

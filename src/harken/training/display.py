@@ -11,14 +11,15 @@ from typing import Any, NamedTuple, Protocol
 class Throughput(NamedTuple):
     """How fast training goes."""
 
-    tokens: float  # of the loss, per second
+    tokens: float  # or other terms of the loss, per second
     utilisation: float | None = None  # share of the GPU's peak FLOP/s, where both are known
     data_wait: float = 0.0  # share of the time that was spent waiting for batches
+    unit: str = "tokens"  # that the loss sums over, as the task counts them
 
     def __str__(self) -> str:
         share = "" if self.utilisation is None else f" ({self.utilisation:.0%} of peak FLOP/s)"
         waiting = f", {self.data_wait:.0%} waiting for data" if self.data_wait >= 0.01 else ""
-        return f"{self.tokens:,.0f} tokens/s{share}{waiting}"
+        return f"{self.tokens:,.0f} {self.unit}/s{share}{waiting}"
 
 
 class Display(Protocol):

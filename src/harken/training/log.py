@@ -25,7 +25,7 @@ from harken.files import atomic_write
 METRICS = "metrics.jsonl"
 SIGNATURE = "bleu_signature"  # how BLEU was computed, of an entry on a validation
 NOT_METRICS = ("kind", "step", "best", "seconds", SIGNATURE)  # of an entry on a validation
-TEXTS = ("kind", "event", SIGNATURE)  # keys whose values are no numbers
+TEXTS = ("kind", "event", "unit", SIGNATURE)  # keys whose values are no numbers
 
 
 class MetricsLog:

@@ -104,7 +104,8 @@ class Trainer:
             if not restored and self.config.branch_from is not None:
                 self._branch(Path(self.config.branch_from))
             log = MetricsLog(self.folder, self.progress.step if restored else None) if self.is_main else None
-            self.report = Reporter(self.progress, self.display, self.callbacks, log, peak_flops(self.config.device))
+            peak, unit = peak_flops(self.config.device), getattr(self.task, "unit", "tokens")
+            self.report = Reporter(self.progress, self.display, self.callbacks, log, peak, unit)
             self.monitor = UpdateMonitor(self.strategy, self.folder, self.progress, self.report.event)
             if not self.budget.is_done(self.progress):
                 self.display.start("resuming" if restored else "training", self.budget.spent(self.progress))

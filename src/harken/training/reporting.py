@@ -31,6 +31,7 @@ class Reporter:
     Args:
         log: None on ranks other than 0, which report nothing.
         peak: FLOP/s of the device, where they are known.
+        unit: what the loss sums over, in the plural.
     """
 
     def __init__(
@@ -40,7 +41,9 @@ class Reporter:
         callbacks: Sequence[Callback],
         log: MetricsLog | None,
         peak: float | None,
+        unit: str = "tokens",
     ) -> None:
+        self.unit = unit
         self.progress, self.display, self.callbacks, self.log, self.peak = progress, display, callbacks, log, peak
         self.work = Work(0, 0.0)  # since the last line of metrics.jsonl
         self.data_wait = 0.0  # of the last line of metrics.jsonl
@@ -54,7 +57,7 @@ class Reporter:
         """Since the last line of metrics.jsonl."""
         seconds = self._seconds
         share = self.work.flops / seconds / self.peak if self.peak and self.work.flops else None
-        return Throughput(self.progress.window_tokens / seconds, share, self.data_wait)
+        return Throughput(self.progress.window_tokens / seconds, share, self.data_wait, self.unit)
 
     @property
     def _seconds(self) -> float:
@@ -101,6 +104,7 @@ class Reporter:
             "learning_rate": rate,
             "tokens": state.window_tokens,
             "tokens_per_second": speed.tokens,
+            "unit": self.unit,
             "data_wait": data_wait,
             "seconds": state.seconds,
         }
@@ -121,10 +125,11 @@ class Reporter:
         return ends
 
     def record_validation(self, metrics: dict[str, Any], is_best: bool) -> bool:
-        """The line of a validation; returns whether a callback ends the run."""
+        """The line of a validation; returns whether a callback ends the run. Metrics with a dot are not displayed."""
         state = self.progress
         ends = self._record({"kind": "valid", "step": state.step, **metrics, "best": is_best, "seconds": state.seconds})
-        shown = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items() if name not in TEXTS)
+        numbers = {name: value for name, value in metrics.items() if name not in TEXTS and "." not in name}
+        shown = "  ".join(f"{name} {value:.3f}" for name, value in numbers.items())
         if (signature := metrics.get(SIGNATURE, "")) != self.signature:
             self.display.log(f"BLEU of the validations: {signature}")
             self.signature = signature

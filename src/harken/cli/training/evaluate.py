@@ -75,7 +75,7 @@ def evaluate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score a model on files, or on a split of its own corpus (`test`, where nothing is said).
+    """Score a model on files, or on a split of its own corpus: by default `test`, and without one `valid`.
 
     Files are read in the format and columns of the training data, or as --format and the columns say.
     """
@@ -117,9 +117,9 @@ def evaluate(
     if as_json:
         print(json.dumps(report, ensure_ascii=False))
         return
-    for note in scores.notes:
-        logger.info(note)
-    logger.info(f"{scores.count:,} {scores.unit}" + ("" if scores.seconds is None else f" in {scores.seconds:.1f} s"))
+    took = "" if scores.seconds is None else f" in {scores.seconds:.1f} s"
+    split = "{name}: {{}}, {source}; {use}".format(**scores.split) if scores.split else "{}"
+    logger.info(split.format(f"{scores.count:,} {scores.unit}{took}"))
     rows = [metric.row() for metric in scores.metrics]
     if any(between for _, _, between, _ in rows):
         print_table(("metric", "value", "95% interval", ""), rows)

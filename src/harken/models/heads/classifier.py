@@ -10,6 +10,12 @@ p(k | x) is the sum over its fine labels (Li and Roth, 2002, have fifty kinds of
 Several members may read the same embeddings, each with its own encoder, pooling and output layer; the ensemble's
 probabilities are the mean of theirs (Hansen and Salamon, 1990).
 
+Predictions are calibrated by scales a that are fitted on validation data and not trained with the network
+(`harken.metrics.calibration`). The scale of a network alone is the inverse of its temperature; a second one is that of
+a bag of n-grams (`harken.models.heads.ngrams`), whose logits the user of the network adds:
+
+p(k | x) = softmax_k(a_1 log p_network(k | x) + a_2 log p_ngrams(k | x))
+
 Regularisation in training: word dropout, which replaces words by the unknown word (Iyyer et al., 2015), and Gaussian
 noise on frames.
 
@@ -70,6 +76,8 @@ def average(members: Sequence[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Te
 class ClassifierModel(nn.Module):
     """Ids (B, T) or frames (B, T, C) -> logits (B, K) and the pooling's weights (B, T), None where it has none."""
 
+    scales: Tensor | None  # (1,) or, beside n-grams, (2,); None: not calibrated
+
     def __init__(
         self,
         reader: Reader,
@@ -82,6 +90,7 @@ class ClassifierModel(nn.Module):
         noise: float = 0.0,
         merged: Sequence[int] | None = None,
         others: Sequence[Encoder] = (),
+        scales: int = 0,
     ) -> None:
         super().__init__()
         self.reader = reader
@@ -91,14 +100,20 @@ class ClassifierModel(nn.Module):
         self.others = nn.ModuleList(Member(encoder, labels, pooling, score, dropout) for encoder in others)
         self.word_dropout, self.noise = word_dropout, noise
         self.merged = None if merged is None else tuple(merged)
+        self.register_buffer("scales", torch.full((scales,), 1 / scales) if scales else None)
 
     def forward(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Steps of a row from `lengths` on are padding."""
+        logits, weights = self.uncalibrated(values, lengths)
+        return logits if self.scales is None else self.scales[0] * logits, weights
+
+    def uncalibrated(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The same without a scale."""
         fine, weights = self.finely(values, lengths)
         return self.merge(fine), weights
 
     def finely(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """The same before labels are merged: logits (B, F)."""
+        """The same before labels are merged, too: logits (B, F)."""
         return average(self.each(values, lengths))
 
     def each(self, values: Any, lengths: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:

@@ -102,6 +102,7 @@ class AnswerBatch(NamedTuple):
 class AnswerTask(SequenceTask[Answerer, AnswerBatch]):
     """See `harken.tasks.sequence_task`."""
 
+    unit = "questions"
     monitor = "chance"  # probability of the right answer, which unlike accuracy separates models with the same errors
     mode = "max"
     smallest_batch = 32  # questions

@@ -68,6 +68,8 @@ class CaptionBatch(NamedTuple):
 class CaptionTask(SequenceTask[CaptionModel, CaptionBatch]):
     """See `harken.tasks.sequence_task`; an example is a picture with all of its captions."""
 
+    unit = "words"
+    unread = frozenset()
     monitor = "bleu"
     mode = "max"
 

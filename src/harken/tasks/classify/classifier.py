@@ -15,18 +15,23 @@ from typing import Any, Self
 import numpy as np
 import torch
 
+from harken.data.text.labelled import cleaned
 from harken.data.tokenizers.base import Tokenizer
+from harken.metrics.calibration import softmax
 from harken.models.build import build_encoder
 from harken.models.heads.classifier import ClassifierModel
+from harken.models.heads.ngrams import NGrams
 from harken.tasks.classify.interface import ClassifyOptions
 from harken.tasks.classify.labels import LABELS
+from harken.tasks.classify.ngrams import NGRAMS
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.context import Context
 from harken.tasks.inspected import InspectedBatch, label_batch
 from harken.tasks.labelled.predictor import LabelledPredictor, open_reader
-from harken.tasks.labelled.reading import build_reader
+from harken.tasks.labelled.reading import build_reader, stored_shapes
 from harken.tasks.predictor import Progress
 from harken.tasks.results import Printing, Result
+from harken.training.folder import MODEL
 
 
 @dataclass(frozen=True)
@@ -71,16 +76,19 @@ class Classifier(LabelledPredictor[ClassifyRecipe, ClassifierModel]):
         tokenizer: Tokenizer | None = None,
         folder: Path | None = None,
         context: Context | None = None,
+        ngrams: NGrams | None = None,
     ) -> None:
         super().__init__(recipe, model, tokenizer, folder, context)
-        self.classes = list(classes)
+        self.classes, self.ngrams = list(classes), ngrams
 
     @classmethod
     def open(cls, folder: Path, recipe: ClassifyRecipe, device: str) -> Self:
         labels = LABELS.load(folder, fine=recipe.classifier.fine)
         inputs, tokenizer, context = open_reader(folder, recipe, device, "reader.inputs.mean")
-        model = build_classifier(recipe, inputs, len(labels.names), context, labels.merged)
-        return cls(recipe, model, labels.classes, tokenizer, folder, context)
+        (scales,) = stored_shapes(folder / MODEL).get("scales", [0])
+        model = build_classifier(recipe, inputs, len(labels.names), context, labels.merged, scales=scales)
+        ngrams = NGRAMS.load(folder) if recipe.classifier.ngrams == "auto" else None
+        return cls(recipe, model, labels.classes, tokenizer, folder, context, ngrams)
 
     @property
     def network(self) -> ClassifierModel:
@@ -100,16 +108,28 @@ class Classifier(LabelledPredictor[ClassifyRecipe, ClassifierModel]):
         Raises:
             UserError: examples of another kind than the model was trained on.
         """
-        probabilities = self.map_rows(
-            self.rows(examples), lambda *inputs: torch.softmax(self.model(*inputs)[0].float(), -1), progress
-        )
-        return np.array(probabilities, dtype=np.float64).reshape(len(probabilities), len(self.classes))
+        return softmax(self.calibrate(self.uncalibrated(examples, progress), examples))
+
+    def uncalibrated(self, examples: Sequence[Any], progress: Progress | None = None) -> np.ndarray:
+        """The logits (N, K) of the network alone, before calibration."""
+        rows = self.map_rows(self.rows(examples), lambda *inputs: self.model.uncalibrated(*inputs)[0].float(), progress)
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.classes))
+
+    def calibrate(self, logits: np.ndarray, examples: Sequence[Any]) -> np.ndarray:
+        """Logits (N, K) of the network for examples, scaled, and combined with those of the n-grams."""
+        if self.model.scales is None:
+            return logits
+        scales = self.model.scales.double().tolist()
+        if self.ngrams is None or not len(logits):
+            return scales[0] * logits
+        texts = [cleaned(text, self.recipe.data) for text in examples]
+        return scales[0] * logits + scales[1] * self.ngrams.logits(texts)
 
     def batch(self, examples: Sequence[Any]) -> InspectedBatch:
         pairs = [example if isinstance(example, tuple) else (example, None) for example in examples]
         inputs = self.padded([example for example, _ in pairs])
-        with torch.no_grad():
-            labels = self.model(*inputs)[0].argmax(-1)  # what it says itself, where no label is known
+        labels = self.predict_proba([example for example, _ in pairs]).argmax(-1)  # where no label is known
+        labels = torch.from_numpy(labels).to(self.device)
         for row, (_, label) in enumerate(pairs):
             if label in self.classes:
                 labels[row] = self.classes.index(label)
@@ -129,10 +149,12 @@ def build_classifier(
     labels: int,
     context: Context | None = None,
     merged: Sequence[int] | None = None,
+    *,
+    scales: int = 0,
 ) -> ClassifierModel:
     """A new network for `inputs` ids or channels, with weights drawn from torch's current random state.
 
-    `merged` says for each of the `labels` which of fewer it belongs to.
+    `merged` says for each of the `labels` which of fewer it belongs to; `scales` is the number of those of calibration.
 
     Raises:
         UserError: incompatible options.
@@ -148,4 +170,5 @@ def build_classifier(
         noise=head.noise,
         merged=merged,
         others=[build_encoder(recipe.model) for _ in range(head.members - 1)],
+        scales=scales,
     )

@@ -22,7 +22,14 @@ TEXT_MODEL = {
     "dropout": 0.4,
     "positions": "none",
 }
-TEXT_CLASSIFIER = {"pooling": "mean", "dropout": 0.5, "word_dropout": 0.5, "members": 3}
+TEXT_CLASSIFIER = {
+    "pooling": "mean",
+    "dropout": 0.5,
+    "word_dropout": 0.5,
+    "members": 3,
+    "ngrams": "auto",
+    "choose_by": "loss",
+}
 
 
 class ClassifierConfig(PoolingConfig):
@@ -48,6 +55,16 @@ class ClassifierConfig(PoolingConfig):
             "train on the labels of the files, before data.label_until and data.names merge them, and sum"
             " the probabilities of merged labels"
         ),
+    )
+    ngrams: Literal["auto", "none"] = Field(
+        "none",
+        description=(
+            "text: auto fits a linear classifier of n-grams of words and characters beside the network, and combines"
+            " both by scales fitted on the validation examples; auto is the default of a recipe without [model]"
+        ),
+    )
+    calibrate: bool = Field(
+        True, description="fit the temperature of the probabilities on the validation examples; labels stay the same"
     )
     class_weights: Literal["none", "balanced"] = Field(
         "none", description="balanced: weight every class equally in the loss"
@@ -93,7 +110,12 @@ class ClassifyRecipe(LabelledRecipe):
         }
 
     @model_validator(mode="after")
-    def _one_encoder_to_start(self) -> ClassifyRecipe:
+    def _compatible_options(self) -> ClassifyRecipe:
+        if self.classifier.ngrams == "auto" and not (self.classifier.calibrate and self.data.kind == "text"):
+            raise ValueError(
+                'classifier.ngrams = "auto" needs texts and classifier.calibrate = true, which fits its scale; set '
+                'classifier.ngrams = "none"'
+            )
         if self.classifier.members > 1 and self.model.start is not None:
             raise ValueError("model.start is for one encoder, but classifier.members asks for more; keep one of them")
         return self

@@ -107,6 +107,7 @@ class ElmoBatch(NamedTuple):
 class ElmoTask(SequenceTask[ElmoNetwork, ElmoBatch]):
     """See `harken.tasks.sequence_task`."""
 
+    unit = "words"
     monitor = "perplexity"
 
     def __init__(self, settings: TrainConfig, model: ElmoNetwork, train: ElmoRows, valid: ElmoRows) -> None:

@@ -71,9 +71,10 @@ class ForecastJob(Job):
         prepared.facts["other simple forecasts"] = ", ".join(f"{name} {value:.4f}" for name, value in simple.items())
         return prepared.with_baseline(learnt)
 
-    def held_out(self, model: Forecaster, split: str | None) -> tuple[Sequence[Series], str]:
+    def named_split(self, model: Forecaster, split: str | None) -> tuple[str, tuple[Sequence[Series], str]]:
         """All series of the model, and the part of them that a split names."""
-        return load_series(model.recipe.data), find_part(model.recipe.data, split)
+        part = find_part(model.recipe.data, split)
+        return part, (load_series(model.recipe.data), part)
 
     def read_files(
         self, model: Forecaster, files: Sequence[Path], reading: FileReading

@@ -35,8 +35,9 @@ class ForecastBatch(NamedTuple):
 class ForecastTask(SequenceTask[ForecastNetwork, ForecastBatch]):
     """See `harken.tasks.sequence_task`; all windows have one length."""
 
+    unit = "steps"
+    unread = SequenceTask.unread | {"label_smoothing"}
     monitor = "mase"
-    smooths_labels = False
 
     def __init__(
         self,

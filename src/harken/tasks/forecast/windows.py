@@ -92,7 +92,7 @@ def name_of(config: ForecastDataConfig) -> str:
 
 def find_part(config: ForecastDataConfig, split: str | None) -> str:
     """The part that is asked for, "test" where None; raises UserError where there is no such part."""
-    return find_split(name_of(config), {part: part for part in PARTS}, split)
+    return find_split(name_of(config), PARTS, split)
 
 
 def cut(series: Series, config: ForecastDataConfig) -> Cut:

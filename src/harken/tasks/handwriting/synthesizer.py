@@ -45,8 +45,9 @@ class HandwritingBatch(NamedTuple):
 class HandwritingTask(SequenceTask[HandwritingModel, HandwritingBatch]):
     """See `harken.tasks.sequence_task`; a step is a point."""
 
+    unit = "points"
+    unread = SequenceTask.unread | {"label_smoothing"}
     monitor = "nats"
-    smooths_labels = False
 
     def __init__(
         self, recipe: HandwritingRecipe, corpus: StrokeCorpus, model: HandwritingModel, tokenizer: Tokenizer | None

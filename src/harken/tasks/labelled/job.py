@@ -34,11 +34,10 @@ from harken.tasks.context import CONTEXT, Context, context_of
 from harken.tasks.interface import Form
 from harken.tasks.job import FileReading, Job, Prepared, Summary, format_skipped
 from harken.tasks.labelled.predictor import TOKENIZER, read_example
-from harken.tasks.labelled.reading import Rows, as_frames, as_rows, in_context, require_kind
+from harken.tasks.labelled.reading import LabelledTask, Rows, as_frames, as_rows, in_context, require_kind
 from harken.tasks.labelled.recipe import LabelledRecipe
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, with_words, words_of
 from harken.tasks.pretrained_encoder import start_from, starting_tokenizer
-from harken.training.task import Task
 
 
 class LabelledJob(Job):
@@ -46,7 +45,6 @@ class LabelledJob(Job):
 
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZER, CONTEXT, BASELINE)
     options = frozenset(FileReading._fields)
-    default_splits = ("test", "valid")
 
     @abstractmethod
     def learn(self, recipe: Any, train: Labelled, folder: Path, resuming: bool) -> Any:
@@ -61,8 +59,17 @@ class LabelledJob(Job):
         """The part of it that reads and pools."""
 
     @abstractmethod
-    def task(self, recipe: Any, model: Any, targets: Any, rows: tuple[Rows, Rows], splits: LabelledSplits) -> Task:
-        """The task of training it on rows, for training and validation."""
+    def task(
+        self,
+        recipe: Any,
+        model: Any,
+        targets: Any,
+        rows: tuple[Rows, Rows],
+        splits: LabelledSplits,
+        folder: Path,
+        resuming: bool,
+    ) -> LabelledTask[Any]:
+        """The `LabelledTask` of training it on rows, for training and validation."""
 
     @abstractmethod
     def describe(self, recipe: Any, targets: Any, train: Labelled) -> tuple[str, str, dict[str, str]]:
@@ -111,7 +118,7 @@ class LabelledJob(Job):
         if context is not None:
             pretrained.add_note(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
         both = in_context(rows, texts, recipe, context), in_context(valid_rows, valid_texts, recipe, context)
-        task = self.task(recipe, model, targets, both, splits)
+        task = self.task(recipe, model, targets, both, splits, folder, resuming)
         steps = float(np.mean(rows.lengths))
         name, data_summary, facts = self.describe(recipe, targets, splits.train)
         input_summary = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces" if tokenizer else f"{inputs} channels"
@@ -119,6 +126,7 @@ class LabelledJob(Job):
             "examples skipped": format_skipped(splits.skipped),
             "input": f"{input_summary}, {steps:.1f} steps an example",
             **pretrained.facts,
+            **task.facts,
         }
         summary = Summary(
             splits.name,
@@ -130,7 +138,7 @@ class LabelledJob(Job):
             skipped=splits.skipped,
             tests={test: len(part) for test, part in splits.tests.items()},
             facts=facts,
-            notes=pretrained.notes,
+            notes=[*pretrained.notes, *(f"{name}: {fact}" for name, fact in task.facts.items())],
         )
         return summary.prepared(task, measure(model, round(steps), terms=1).flops, splits)
 

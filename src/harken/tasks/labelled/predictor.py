@@ -25,7 +25,7 @@ from harken.models.heads.classifier import ClassifierModel
 from harken.models.reader import FrameInput, values_alone
 from harken.tasks.artifacts import TokenizerArtifact
 from harken.tasks.context import COPY, Context, open_context
-from harken.tasks.labelled.reading import Rows, as_rows, by_word, in_context, require_kind, stored_channels
+from harken.tasks.labelled.reading import Rows, as_rows, by_word, in_context, require_kind, stored_shapes
 from harken.tasks.labelled.recipe import LabelledRecipe
 from harken.tasks.predictor import Predictor
 from harken.training.folder import MODEL
@@ -158,7 +158,9 @@ def open_reader(folder: Path, recipe: LabelledRecipe, device: str, weights: str)
         weights: the tensor of the stored model that has an entry for each channel of a signal.
     """
     tokenizer = TOKENIZER.load(folder) if recipe.data.kind == "text" else None
-    inputs = tokenizer.size if tokenizer else stored_channels(folder / MODEL, weights)
+    if tokenizer is None and weights not in (shapes := stored_shapes(folder / MODEL)):
+        raise UserError(f"{folder / MODEL} holds no model of signals; copy the folder again")
+    inputs = tokenizer.size if tokenizer else shapes[weights][0]
     return inputs, tokenizer, open_context(folder / COPY, device) if recipe.embeddings.elmo else None
 
 

@@ -147,19 +147,19 @@ def cut(row: list[int], limit: int, keep: str) -> list[int]:
     return [*body[: left - after], *(body[len(body) - after :] if after else []), EOS]
 
 
-def stored_channels(weights: Path, name: str) -> int:
-    """How many channels the signals of a stored model have: the size of the tensor of that name.
+def stored_shapes(weights: Path) -> dict[str, list[int]]:
+    """The shapes of the tensors in a model file, by name.
 
     Raises:
-        UserError: the file is damaged, or holds no model of signals.
+        UserError: the file is damaged.
     """
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(weights, "pt") as stored:
-            return int(stored.get_slice(name).get_shape()[0])
-    except (SafetensorError, OSError) as problem:
-        raise UserError(f"{weights} holds no model of signals ({problem}); copy the folder anew") from problem
+            return {name: stored.get_slice(name).get_shape() for name in stored.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError, UnicodeError) as problem:
+        raise UserError(f"{weights} is damaged ({problem}); train the model again or copy it anew") from problem
 
 
 M = TypeVar("M", bound=nn.Module)
@@ -180,6 +180,8 @@ class LabelledTask(SequenceTask[M, LabelledBatch]):
     def __init__(self, model: M, settings: TrainConfig, train: Split, valid: Split) -> None:
         super().__init__(model, settings, train[0].lengths, valid[0].lengths)
         self.train, self.valid = train, valid
+        self.unit = "signals" if isinstance(train[0], FrameRows) else "texts"
+        self.facts: dict[str, str] = {}  # what was fitted beside the network, for the card
         self.smallest_batch = max(256, round(32 * float(self.lengths.mean())))  # about 32 examples
 
     def collate(self, indices: Indices, valid: bool = False) -> LabelledBatch:

@@ -173,6 +173,7 @@ class LanguageTask:
 
     monitor = "loss"
     mode = "min"
+    unread = frozenset({"validate_sentences"})
 
     def __init__(self, recipe: LanguageRecipe, model: LanguageNetwork, train: np.ndarray, valid: np.ndarray) -> None:
         self.recipe, self.settings, self.model = recipe, recipe.train, model

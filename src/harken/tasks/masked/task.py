@@ -39,8 +39,8 @@ class MaskedBatch(NamedTuple):
 class MaskedTask(SequenceTask[MaskedModel, MaskedBatch]):
     """See `harken.tasks.sequence_task`; an index is `epoch * rows + row`, so that it says what is masked too."""
 
+    unread = SequenceTask.unread | {"label_smoothing"}
     monitor = "perplexity"
-    smooths_labels = False
 
     def __init__(
         self, settings: TrainConfig, model: MaskedModel, size: int, rate: float, train: TokenRows, valid: TokenRows

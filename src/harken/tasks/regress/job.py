@@ -111,7 +111,7 @@ def build_regressor(recipe: RegressRecipe, inputs: int, context: Context | None 
 class RegressionTask(LabelledTask[RegressorModel]):
     """See `harken.tasks.sequence_task`; the model's mean and deviation are set from the training values."""
 
-    smooths_labels = False
+    unread = LabelledTask.unread | {"label_smoothing"}
 
     def __init__(
         self,
@@ -172,6 +172,8 @@ class RegressJob(LabelledJob):
         targets: np.ndarray,
         rows: tuple[Rows, Rows],
         splits: LabelledSplits,
+        folder: Path,
+        resuming: bool,
     ) -> RegressionTask:
         return RegressionTask(recipe, model, (rows[0], targets), (rows[1], numbers(splits.valid.labels)))
 

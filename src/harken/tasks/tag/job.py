@@ -42,7 +42,6 @@ class TagJob(Job):
     artifacts = (VOCABULARY, CONTEXT, BASELINE)
     interface = INTERFACE
     options = frozenset(("format", "text_column", "label_column"))
-    default_splits = ("test", "valid")
 
     def load_data(self, recipe: TagRecipe) -> TagCorpus:
         return read_corpus(recipe.data)

@@ -50,6 +50,7 @@ class TagBatch(NamedTuple):
 class TaggingTask(SequenceTask[TaggingModel, TagBatch]):
     """See `harken.tasks.sequence_task`."""
 
+    unit = "words"
     mode = "max"
 
     def __init__(

@@ -110,9 +110,9 @@ class TranscribeBatch(NamedTuple):
 class TranscribeTask(SequenceTask[TranscriberNetwork, TranscribeBatch]):
     """See `harken.tasks.sequence_task`."""
 
-    monitor = "symbol_error"
-    smooths_labels = False
-    collates_in_processes = True  # sound is made, augmented and transformed while it is collated
+    unit = "symbols"
+    unread = SequenceTask.unread | {"label_smoothing"}
+    monitor = "symbol_error"    collates_in_processes = True  # sound is made, augmented and transformed while it is collated
 
     def __init__(
         self,

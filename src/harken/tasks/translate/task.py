@@ -51,6 +51,7 @@ class PackedBatch(NamedTuple):
 class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBatch]):
     """See `harken.tasks.sequence_task`."""
 
+    unread = frozenset()
     mode = "max"
 
     def __init__(

@@ -71,8 +71,7 @@ def fit(task: Task, config: TrainConfig, learning_rate: float, group: Group | No
         budget = choose_batch_tokens(task, config, group)
         decisions.append(Decision("train.batch_tokens", budget, "the most whose batches fit into memory"))
         config = config.model_copy(update={"batch_tokens": budget})
-    unused = () if getattr(task, "smooths_labels", True) else ("label_smoothing",)
-    open_keys = [key for key in FITTED if key not in config.model_fields_set and key not in unused]
+    open_keys = [key for key in FITTED if key not in config.model_fields_set | getattr(task, "unread", set())]
     updates, epochs, batch = config.max_steps or 1, math.inf, config.batch_tokens
     if open_keys and config.max_steps is None:
         smallest = getattr(task, "smallest_batch", None) if "batch_tokens" in open_keys else None

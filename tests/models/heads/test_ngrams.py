@@ -1,0 +1,92 @@
+"""The bag of n-grams: its features are those of a count by hand, its weights those of scikit-learn."""
+
+import math
+import re
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from harken.models.heads.ngrams import NGrams, hashes_of
+
+TEXTS = ["the good film", "Good film !", "the  bad story: bad", "never (bad)", "日本語 の film", "l'été est bon"]
+LABELS = np.array([0, 0, 1, 1, 0, 1])
+
+
+def words_of(text: str) -> Counter[str]:
+    words = re.findall(r"\w+", text.lower())
+    return Counter([*words, *(" ".join(pair) for pair in pairwise(words))])
+
+
+def characters_of(text: str) -> Counter[str]:
+    """N-grams of the pieces between spaces, each with a space on either side, of which neighbours share one."""
+    spaced = f" {' '.join(text.lower().split())} "
+    grams = [spaced[start : start + n] for n in range(1, 6) for start in range(len(spaced) - n + 1)]
+    return Counter(gram for gram in grams if gram != " " and " " not in gram[1:-1])
+
+
+def test_n_grams_are_those_counted_by_hand() -> None:
+    known: dict[int, str] = {}
+    for text in [*TEXTS, "", "?", "a b"]:
+        for hashes, counts in zip(hashes_of(text), (words_of(text), characters_of(text)), strict=True):
+            assert sorted(Counter(hashes.tolist()).values()) == sorted(counts.values())
+    for kind, count in enumerate((words_of, characters_of)):
+        for gram in {gram for text in TEXTS for gram in count(text)}:
+            texts = [text for text in TEXTS if gram in count(text)]
+            shared = set.intersection(*(set(hashes_of(text)[kind].tolist()) for text in texts))
+            assert shared, gram  # the same number in every text
+            if len(shared) == 1:
+                assert known.setdefault(shared.pop(), gram) == gram
+
+
+def test_features_are_those_of_tf_idf_with_a_norm_of_1_for_each_kind() -> None:
+    model = NGrams.learn(TEXTS, labels=2)
+    dense = model.matrix(TEXTS).times(torch.eye(len(model.keys))).numpy()
+    for count in (words_of, characters_of):
+        bags = [count(text) for text in TEXTS]
+        frequency = Counter(gram for bag in bags for gram in bag)
+        for row, bag in zip(dense, bags, strict=True):
+            known = [gram for gram in bag if frequency[gram] >= 2]
+            values = [(1 + math.log(bag[gram])) * (1 + math.log(7 / (1 + frequency[gram]))) for gram in known]
+            norm = math.sqrt(sum(value * value for value in values)) or 1.0
+            present = sorted(row[row > 0])
+            for value in values:
+                assert min(abs(value / norm - other) for other in present) < 1e-5
+    assert np.allclose((dense[:4] ** 2).sum(1), 2, atol=1e-5)
+    assert np.allclose((dense[5] ** 2).sum(), 1, atol=1e-5)  # none of its words is in another text
+
+
+def test_neighbours_change_nothing_and_unknown_texts_get_the_bias() -> None:
+    model = NGrams.learn(TEXTS, labels=2)
+    model.fit(model.matrix(TEXTS), LABELS, strength=5.0)
+    together = model.logits(TEXTS)
+    assert np.allclose(together, np.concatenate([model.logits([text]) for text in TEXTS]), atol=1e-6)
+    assert (together.argmax(1) == LABELS).all()
+    bias = torch.log_softmax(model.bias, -1).numpy()
+    assert np.allclose(model.logits(["ㄱㄴㄷ", ""]), bias, atol=1e-6)
+    empty = NGrams.learn([], labels=3)
+    assert np.allclose(empty.logits(["anything"]), -math.log(3), atol=1e-6)
+
+
+def test_weights_are_those_of_logistic_regression() -> None:
+    linear = pytest.importorskip("sklearn.linear_model")
+    numbers = np.random.default_rng(1)
+    texts = [" ".join(numbers.choice(list("abcdefghij"), 9)) for _ in range(120)]
+    labels = np.array([min(text.count("a"), 2) for text in texts])
+    model = NGrams.learn(texts, labels=3)
+    matrix = model.matrix(texts)
+    model.fit(matrix, labels, strength=2.0)
+    dense = matrix.times(torch.eye(len(model.keys)))
+    peer = linear.LogisticRegression(C=2.0, max_iter=2000, tol=1e-8).fit(dense.numpy(), labels)
+    assert np.allclose(np.exp(model.logits(texts)), peer.predict_proba(dense.numpy()), atol=3e-3)
+    assert torch.allclose(matrix.transposed(len(model.keys)).times(torch.eye(120)), dense.T)
+
+
+def test_class_weights_count_as_repeated_examples() -> None:
+    weighted, repeated = (NGrams.learn(TEXTS, labels=2) for _ in range(2))
+    weighted.fit(weighted.matrix(TEXTS), LABELS, 1.0, torch.tensor([3.0, 1.0]))
+    often = [0, 0, 0, 1, 1, 1, 2, 3, 4, 4, 4, 5]
+    repeated.fit(repeated.matrix([TEXTS[row] for row in often]), LABELS[often], 1.0)
+    assert np.allclose(weighted.logits(TEXTS), repeated.logits(TEXTS), atol=1e-3)
