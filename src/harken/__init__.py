@@ -30,6 +30,9 @@ if TYPE_CHECKING:
         register_score,
         register_task,
     )
+    from harken.run_folders.frame import runs
+    from harken.sweeps.results import Sweep
+    from harken.sweeps.sweep import sweep
     from harken.tasks.answer.answerer import Answer, Answerer
     from harken.tasks.caption.captioner import Caption, Captioner
     from harken.tasks.classify.classifier import Classifier
@@ -65,6 +68,7 @@ __all__ = [
     "SequenceRegressor",
     "SequenceTagger",
     "Strokes",
+    "Sweep",
     "Tagger",
     "Tagging",
     "Transcriber",
@@ -83,6 +87,8 @@ __all__ = [
     "register_positions",
     "register_score",
     "register_task",
+    "runs",
+    "sweep",
     "train",
 ]
 
@@ -103,6 +109,7 @@ _HOME = {  # name -> the module that defines it
     "SequenceRegressor": "harken.estimators.regressor",
     "SequenceTagger": "harken.estimators.tagger",
     "Strokes": "harken.tasks.handwriting.strokes",
+    "Sweep": "harken.sweeps.results",
     "Tagger": "harken.tasks.tag.tagger",
     "Tagging": "harken.tasks.tag.tagger",
     "Transcriber": "harken.tasks.transcribe.transcriber",
@@ -119,6 +126,8 @@ _HOME = {  # name -> the module that defines it
     "register_positions": "harken.registry",
     "register_score": "harken.registry",
     "register_task": "harken.registry",
+    "runs": "harken.run_folders.frame",
+    "sweep": "harken.sweeps.sweep",
     "train": "harken.api",
 }
 

@@ -23,8 +23,8 @@ from typing import Any
 from harken.files import atomic_write
 
 METRICS = "metrics.jsonl"
-NOT_METRICS = ("kind", "step", "best", "seconds")  # of an entry on a validation
-TEXTS = ("kind", "event")  # keys whose values are no numbers
+NOT_METRICS = ("kind", "step", "best", "monitor", "mode", "spent", "seconds")  # of an entry on a validation
+TEXTS = ("kind", "event", "monitor", "mode")  # keys whose values are no numbers
 
 
 class MetricsLog:

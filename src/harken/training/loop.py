@@ -192,7 +192,8 @@ class Trainer:
         self._tick()
         state.validated_step, state.validations = state.step, state.validations + 1
         state.validation_seconds += state.seconds - began
-        self._end_if(self.report.record_validation(metrics, better))
+        rule = {"monitor": self.task.monitor, "mode": self.task.mode, "spent": self.budget.spent(state)}
+        self._end_if(self.report.record_validation(metrics, better, rule))
 
     def _log_training(self) -> None:
         self.monitor.read()
