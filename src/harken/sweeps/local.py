@@ -9,7 +9,7 @@ weights of an uninterrupted one.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +22,7 @@ from harken.sweeps.results import Sweep
 from harken.sweeps.trials import Plan, Trial, is_spent, rungs, write_record
 
 Report = Callable[[str], None]
+Callback = Callable[[dict[str, Any]], Any]
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,14 @@ def run_trials(sweep: Sweep, settings: Settings) -> None:
         before = share
 
 
-def train_trial(plan: Plan, settings: Settings, share: float, trial: Trial, slot: int) -> str:
+def train_trial(
+    plan: Plan, settings: Settings, share: float, trial: Trial, slot: int, callbacks: Sequence[Callback] = ()
+) -> str:
     """Train or resume a trial up to a share of its budget.
+
+    Args:
+        slot: its number among the trials that run at once.
+        callbacks: as `harken.train` takes them.
 
     Returns:
         Its folder.
@@ -95,7 +102,7 @@ def train_trial(plan: Plan, settings: Settings, share: float, trial: Trial, slot
             data=settings.data,
             resume=trial.folder.exists(),
             progress=settings.progress and settings.jobs == 1,
-            callbacks=stops,
+            callbacks=[*stops, *callbacks],
         )
     return str(trial.folder)
 
