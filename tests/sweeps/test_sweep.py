@@ -66,7 +66,7 @@ def test_the_table_has_means_and_deviations_by_validation_and_the_test_part(swep
     assert rows[0].mean >= rows[1].mean if swept.sign > 0 else rows[0].mean <= rows[1].mean
     assert swept.best == rows[0].name and swept.baseline == "cell=lstm"
     other = next(row for row in rows if row.name == "cell=gru")
-    assert other.paired is not None and other.paired.count == 2 and other.p_adjusted == other.paired.p_value
+    assert other.paired is not None and other.paired.pairs == 2 and other.p_adjusted == other.paired.p_value
     assert other.paired.difference == pytest.approx(
         other.mean - next(row for row in rows if row.name == "cell=lstm").mean
     )

@@ -30,7 +30,7 @@ class PairedTest(NamedTuple):
     deviation: float  # of the differences
     t: float
     p_value: float  # two-sided
-    count: int
+    pairs: int
 
 
 def paired_t_test(first: Sequence[float], second: Sequence[float]) -> PairedTest:
