@@ -27,6 +27,8 @@ ALLOWED = {
     "recipe": {"data", "training", "registry"},
     "tasks": INNER_PACKAGES - {"kernels"} | {"embeddings", "recipe", "registry"},
     "run_folders": {"inspection", "metrics", "recipe", "tasks", "training"},
+    "sweeps": {"api", "inspection", "metrics", "recipe", "registry", "run", "run_folders", "serving"}
+    | {"tasks", "training"},
     "export": {"tasks", "models", "nn", "kernels", "data"},
     "estimators": {"tasks", "training", "data", "metrics", "recipe", "registry", "plan", "card", "api"},
     "serving": INNER_PACKAGES | {"tasks", "api", "recipe", "registry"},
@@ -34,7 +36,7 @@ ALLOWED = {
     "studio": INNER_PACKAGES | {"serving", "lab", "run_folders", "tasks", "api", "registry"},
     "cli": INNER_PACKAGES
     | {"api", "checking", "embeddings", "export", "lab", "recipe", "registry", "run_folders", "serving", "studio"}
-    | {"tasks"},
+    | {"sweeps", "tasks"},
     "errors": set[str](),
     "files": set[str](),
     "machine": set[str](),
@@ -47,7 +49,7 @@ ALLOWED = {
     "train_module": {"recipe", "run_folders", "training"},
     "checking": {"models", "plan", "recipe", "training"},
     "api": RUNS | {"data", "models", "recipe", "registry", "tasks", "training"},
-    "__init__": {"api", "checking", "estimators", "nn", "recipe", "registry", "tasks"},
+    "__init__": {"api", "checking", "estimators", "nn", "recipe", "registry", "run_folders", "sweeps", "tasks"},
     "__main__": {"cli"},
 }
 

@@ -411,6 +411,14 @@ def small_train(tiny_model: Callable[[str], Path]) -> Callable[..., Any]:
     return train
 
 
+def small_sweep(recipe: Any, out: Any, **options: Any) -> Any:
+    """`harken.sweep` of small models of the phrasebook."""
+    from harken.sweeps.sweep import sweep
+
+    small = [*CPU, *LIMITS, *NARROW, "data.size=60", "train.validate_every=1"]
+    return sweep(recipe, out, overrides=small, progress=False, **options)
+
+
 EXAMPLES = [
     (page, number, code)
     for page in PAGES
@@ -434,6 +442,7 @@ def test_every_python_block_runs(
 
     monkeypatch.chdir(workplace)
     monkeypatch.setattr(harken, "train", small_train(tiny_model))
+    monkeypatch.setattr(harken, "sweep", small_sweep)
     monkeypatch.setattr("harken.tasks.translate.translator.cores", lambda: 1, raising=False)  # skips a timing run
     example = workplace / f"{page.stem}-{number}.py"
     example.write_text(code.replace("train=60000", "train=600"), encoding="utf-8")

@@ -280,6 +280,26 @@ def test_names_that_are_not_known_are_refused(run: Callable[..., Any]) -> None:
     assert "the plugin no_such_module is not installed" in run("--plugin", "no_such_module", "recipes", code=2).stderr
 
 
+def test_a_model_whose_plugin_is_missing_names_the_option(
+    run: Callable[..., Any], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = ("--plugin", "parts.py", "train", "opinions-classify", "--quiet", "--out")
+    tiny = ["data.size=60", "train.max_steps=2", "train.max_epochs=none", "model.width=8", "model.embedding=8"]
+    run(*plugin, "runs/own-cell", *changes(*tiny, "model.cell=forget-only"))
+    for registry in (TASKS, CELLS):
+        monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(harken.registry, "_PLUGINS", {})
+    (place / "runs/own-job").mkdir()
+    (place / "runs/own-job/recipe.toml").write_text('task = "spaces"\n')
+    (place / "runs/own-job/model.safetensors").touch()
+    for folder in ("runs/own-cell", "runs/own-job"):
+        with pytest.raises(harken.UserError, match=r'--plugin MODULE, or plugins=\["MODULE"\] in Python'):
+            harken.load(place / folder)
+        for verb in ("inspect", "evaluate", "predict"):
+            assert "--plugin MODULE" in run(verb, folder, code=2).stderr
+    harken.load(place / "runs/own-cell", device="cpu", plugins=[str(place / "parts.py")])
+
+
 def test_what_ships_cannot_be_replaced() -> None:
     with pytest.raises(ValueError, match="cell 'lstm' ships with harken"):
         harken.register_cell("lstm")

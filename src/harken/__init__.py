@@ -31,6 +31,9 @@ if TYPE_CHECKING:
         register_score,
         register_task,
     )
+    from harken.run_folders.frame import runs
+    from harken.sweeps.results import Sweep
+    from harken.sweeps.sweep import sweep
     from harken.tasks.answer.answerer import Answer, Answerer
     from harken.tasks.caption.captioner import Caption, Captioner
     from harken.tasks.classify.classifier import Classifier
@@ -66,6 +69,7 @@ __all__ = [
     "SequenceRegressor",
     "SequenceTagger",
     "Strokes",
+    "Sweep",
     "Tagger",
     "Tagging",
     "Transcriber",
@@ -85,6 +89,8 @@ __all__ = [
     "register_positions",
     "register_score",
     "register_task",
+    "runs",
+    "sweep",
     "train",
 ]
 
@@ -105,6 +111,7 @@ _HOME = {  # name -> the module that defines it
     "SequenceRegressor": "harken.estimators.regressor",
     "SequenceTagger": "harken.estimators.tagger",
     "Strokes": "harken.tasks.handwriting.strokes",
+    "Sweep": "harken.sweeps.results",
     "Tagger": "harken.tasks.tag.tagger",
     "Tagging": "harken.tasks.tag.tagger",
     "Transcriber": "harken.tasks.transcribe.transcriber",
@@ -122,6 +129,8 @@ _HOME = {  # name -> the module that defines it
     "register_positions": "harken.registry",
     "register_score": "harken.registry",
     "register_task": "harken.registry",
+    "runs": "harken.run_folders.frame",
+    "sweep": "harken.sweeps.sweep",
     "train": "harken.api",
 }
 

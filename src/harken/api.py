@@ -20,15 +20,29 @@ if TYPE_CHECKING:
 __all__ = ["check", "distill", "load", "train"]
 
 
-def load(folder: str | Path, device: str = "auto", *, plugins: Sequence[str] = ()) -> Any:
+def load(
+    folder: str | Path | Sequence[str | Path],
+    device: str = "auto",
+    *,
+    plugins: Sequence[str] = (),
+    weights: Sequence[float] | None = None,
+) -> Any:
     """The model in a folder that `train` made, as the object of its job: a `Translator` for translation.
 
     Nothing in the folder can run code. A model with parts from your own modules needs these in `plugins`, by name or as
     .py files, unless they are imported already.
 
+    Args:
+        folder: a model folder; several are an ensemble of translators, whose distributions are averaged.
+        weights: of the models of an ensemble; by default equal.
+
     Raises:
-        UserError: the folder is none of harken's, or does not hold together.
+        UserError: the folder is none of harken's, or does not hold together; or models that are no ensemble.
     """
+    if not isinstance(folder, str | Path):
+        return _load_ensemble(list(folder), device, plugins, weights)
+    if weights is not None:
+        raise UserError("weights= is for an ensemble; give a list of folders, or leave it out")
     from harken.models.base import check_outputs
     from harken.recipe import model_recipe
     from harken.registry import import_plugins
@@ -44,6 +58,18 @@ def load(folder: str | Path, device: str = "auto", *, plugins: Sequence[str] = (
     if hasattr(model, "model"):  # a job of one's own may give any object
         model.model.register_forward_hook(check_outputs)
     return model
+
+
+def _load_ensemble(
+    folders: list[str | Path], device: str, plugins: Sequence[str], weights: Sequence[float] | None
+) -> Any:
+    if not folders:
+        raise UserError("the list of model folders is empty; give at least one")
+    models = [load(folder, device, plugins=plugins) for folder in folders]
+    for folder, model in zip(folders, models, strict=True):
+        if model.recipe.task != "translate":
+            raise UserError(f"{folder} is a model of the task {model.recipe.task!r}; an ensemble is of translators")
+    return models[0].with_ensemble(models[1:], weights)
 
 
 def train(

@@ -22,7 +22,8 @@ Nothing here imports torch.
 (['path', 'square'], 'Square', 'PurePath')
 >>> shapes.find("sqare")
 Traceback (most recent call last):
-harken.errors.UserError: shape is 'sqare', which is not known; did you mean square?
+harken.errors.UserError: shape is 'sqare', which is not known; did you mean square? \
+(a name from a plugin needs --plugin MODULE, or plugins=["MODULE"] in Python)
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from typing import Any, TypeVar
 from harken.errors import UserError
 
 T = TypeVar("T")
+FROM_PLUGIN = '(a name from a plugin needs --plugin MODULE, or plugins=["MODULE"] in Python)'
 
 
 class Registry:
@@ -114,7 +116,7 @@ class Registry:
         near = get_close_matches(str(name), self.names(), 1)
         known = f"there are {', '.join(self.names())}" if self.names() else 'none is registered; give "module:name"'
         hint = f"did you mean {near[0]}?" if near else known
-        raise UserError(f"{self.kind} is {name!r}, which is not known; {hint}")
+        raise UserError(f"{self.kind} is {name!r}, which is not known; {hint} {FROM_PLUGIN}")
 
     def _referenced(self, name: str) -> Any:
         """The object that "module:Name" stands for, of a module that is there already.

@@ -29,6 +29,7 @@ from harken.cli.training.new import new
 from harken.cli.training.plot import plot
 from harken.cli.training.recipes import recipes
 from harken.cli.training.runs import runs
+from harken.cli.training.sweep import sweep
 from harken.cli.training.train import train
 
 app = typer.Typer(
@@ -38,7 +39,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Begin with: harken demo\n\nThen: harken recipes, harken train RECIPE --out DIR, harken translate DIR",
 )
-add_commands(app, demo, look, new, check, recipes, train, distill, runs, plot, compare, evaluate, average, export)
+add_commands(app, demo, look, new, check, recipes, train, sweep, distill, runs, plot, compare, evaluate, average)
+add_command(app, export)
 add_command(app, predict, context_settings=PASSED_ON)
 add_job_commands(app)
 add_command(app, score)

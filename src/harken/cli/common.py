@@ -221,11 +221,11 @@ def in_batches(items: Iterator[T], file: Path | None, size: int = BATCH) -> Iter
         sys.stdout.flush()
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Rows under headings; without headings and boxes where stdout is no terminal."""
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], always_named: bool = False) -> None:
+    """Rows under headings; where stdout is no terminal without boxes, and without headings unless `always_named`."""
     rows = list(rows)
     if not sys.stdout.isatty():
-        for row in rows:
+        for row in [headings, *rows] if always_named else rows:
             print("\t".join(row))
         return
     from rich import box

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from harken.registry import CELLS, ENCODERS, POSITIONS, SCORES, Registry
+from harken.registry import CELLS, ENCODERS, FROM_PLUGIN, POSITIONS, SCORES, Registry
 
 
 def registered(registry: Registry) -> AfterValidator:
@@ -18,12 +18,9 @@ def registered(registry: Registry) -> AfterValidator:
 
     def check(name: str) -> str:
         if name not in registry:
-            *first, last = (f"'{known}'" for known in registry.names() or ["module:Name"])
-            raise PydanticCustomError(
-                "literal_error",
-                "Input should be {expected}",
-                {"expected": f"{', '.join(first)} or {last}" if first else last},
-            )
+            added = [f"'{known}'" for known in registry.names() if known not in registry.shipped]
+            names = " or ".join([*added, f"a registered name {FROM_PLUGIN}"])
+            raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": names})
         return name
 
     return AfterValidator(check)

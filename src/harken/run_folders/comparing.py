@@ -52,13 +52,8 @@ def compare_runs(runs: Sequence[Run]) -> RunComparison:
     if len(runs) < 2:
         raise UserError("one run has nothing to be compared with; give at least two run folders")
     names = short_names([run.folder for run in runs])
-    flat = [flat_recipe(run.recipe) for run in runs]
-    every = dict.fromkeys(key for one in flat for key in one)
-    keys = []
-    for key in every:
-        values = [one.get(key, NOT_SET) for one in flat]
-        if any(value != values[0] for value in values):
-            keys.append((key, [written(value) for value in values]))
+    differing = differing_keys(runs, missing=NOT_SET)
+    keys = [(key, [written(value) for value in values]) for key, values in differing.items()]
     rows: list[tuple[str, list[str]]] = [("state", [run.state for run in runs])]
     metrics = dict.fromkeys(name for run in runs for name in (run.best or {}) if name not in NOT_METRICS)
     for metric in metrics:
@@ -73,6 +68,14 @@ def compare_runs(runs: Sequence[Run]) -> RunComparison:
         ("tokens/s", [NOT_SET if (rate := run.tokens_per_second) is None else f"{rate:,.0f}" for run in runs]),
     ]
     return RunComparison(names, keys, rows, paired_tests(runs, names))
+
+
+def differing_keys(runs: Sequence[Run], missing: Any = None) -> dict[str, list[Any]]:
+    """The keys of the recipes that are not the same in all runs, with their values; `missing` where one is not set."""
+    flat = [flat_recipe(run.recipe) for run in runs]
+    keys = dict.fromkeys(key for recipe in flat for key in recipe)
+    columns = {key: [recipe.get(key, missing) for recipe in flat] for key in keys}
+    return {key: values for key, values in columns.items() if any(value != values[0] for value in values)}
 
 
 def paired_tests(runs: Sequence[Run], names: Sequence[str]) -> list[dict[str, Any]]:
@@ -123,13 +126,18 @@ def write_outputs(
     pairs = job_of("translate").examples(model, split)
     translations = model.translate([pair.source for pair in pairs], attention=False)
     progress(len(pairs))
-    lines = [{"digest": model_digest(run.folder)}]
+    store_outputs(run.folder, split, pairs, [best.text for best in translations])
+
+
+def store_outputs(folder: Path, split: str, pairs: Sequence[Any], outputs: Sequence[str]) -> None:
+    """Write the translations of a split, with the digest of the weights that made them."""
+    lines = [{"digest": model_digest(folder)}]
     lines += [
-        {"source": pair.source, "output": one.text, "reference": pair.target}
-        for pair, one in zip(pairs, translations, strict=True)
+        {"source": pair.source, "output": output, "reference": pair.target}
+        for pair, output in zip(pairs, outputs, strict=True)
     ]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    atomic_write(run.folder / OUTPUTS / f"{split}.jsonl", text)
+    atomic_write(folder / OUTPUTS / f"{split}.jsonl", text)
 
 
 def outputs_of(folder: Path) -> dict[str, dict[str, list[str]]]:

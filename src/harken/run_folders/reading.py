@@ -7,6 +7,7 @@ takes milliseconds and a run in progress is not disturbed.
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import time
@@ -91,8 +92,15 @@ class Run:
 
     @property
     def metric(self) -> str | None:
-        """The monitored metric: the one whose best values are marked as best."""
-        return monitored(self.validations)
+        """The monitored metric; in the log of an earlier version the one whose best values are marked as best."""
+        last = self.validations[-1] if self.validations else {}
+        return str(last["monitor"]) if "monitor" in last else monitored(self.validations)
+
+    @property
+    def sign(self) -> int:
+        """1 where a larger value of the monitored metric is better, -1 where a smaller one is."""
+        last = self.validations[-1] if self.validations else {}
+        return 1 if last.get("mode", "max" if self.metric in HIGHER else "min") == "max" else -1
 
     @property
     def best(self) -> dict[str, Any] | None:
@@ -103,6 +111,17 @@ class Run:
     def score(self) -> float | None:
         """The monitored metric of the weights that were kept."""
         return None if self.best is None or self.metric is None else number(self.best, self.metric)
+
+    @property
+    def parameters(self) -> int | None:
+        """Numbers in model.safetensors, by its header; None where there is no such file, or a damaged one."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(self.folder / MODEL, "numpy") as stored:
+                return sum(math.prod(stored.get_slice(name).get_shape()) for name in stored.keys())  # noqa: SIM118
+        except (OSError, SafetensorError):
+            return None
 
     @property
     def done(self) -> float | None:
@@ -138,6 +157,7 @@ class Run:
             "model": self.model or None,
             "metric": self.metric,
             "score": self.score,
+            "parameters": self.parameters,
             "best_step": None if self.best is None else self.best.get("step"),
             "step": self.step,
             "done": self.done,

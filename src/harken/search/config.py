@@ -101,7 +101,7 @@ class TranslationSearchConfig(SearchConfig):
     conflicts: ClassVar[tuple[Conflict, ...]] = (*OF_OPTIONS, *OF_TRANSLATION)
 
     banned: list[str] = Field([], description=OPTIONS["banned"].description)
-    glossary: str | None = Field(None, description=OPTIONS["glossary"].description)
+    glossary: str | dict[str, str] | None = Field(None, description=OPTIONS["glossary"].description)
     language_model: str | None = Field(None, description=OPTIONS["language_model"].description)
     lm_weight: float = Field(0.0, ge=0, description=OPTIONS["lm_weight"].description)
     shortlist: int = Field(0, ge=0, le=250, description=OPTIONS["shortlist"].description)

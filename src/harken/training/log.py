@@ -24,8 +24,8 @@ from harken.files import atomic_write
 
 METRICS = "metrics.jsonl"
 SIGNATURE = "bleu_signature"  # how BLEU was computed, of an entry on a validation
-NOT_METRICS = ("kind", "step", "best", "seconds", SIGNATURE)  # of an entry on a validation
-TEXTS = ("kind", "event", "unit", SIGNATURE)  # keys whose values are no numbers
+NOT_METRICS = ("kind", "step", "best", "monitor", "mode", "spent", "seconds", SIGNATURE)  # of a validation's entry
+TEXTS = ("kind", "event", "unit", "monitor", "mode", SIGNATURE)  # keys whose values are no numbers
 
 
 class MetricsLog:

@@ -207,7 +207,8 @@ class Trainer:
         state.validated_step, state.validations = state.step, state.validations + 1
         state.validation_seconds += state.seconds - began
         self.budget.expect_validation(state, state.seconds - began)
-        self._end_if(self.report.record_validation(metrics, better))
+        rule = {"monitor": self.task.monitor, "mode": self.task.mode, "spent": self.budget.spent(state)}
+        self._end_if(self.report.record_validation(metrics, better, rule))
 
     def _foresee_validation(self) -> None:
         """Measure a share of a validation, so that a budget in minutes leaves time for the last one."""

@@ -22,7 +22,7 @@ MIN_SECONDS = 1.0  # of updates from which on that share says something
 FIRST, TIMED = 3, 10  # updates in which kernels are compiled, loaded and captured; updates whose times are compared
 SLOW_START = 1.0  # seconds by which they take longer that the user is told of
 FOLDER = "tensorboard"  # in the run folder
-LEFT_OUT = ("kind", "step", "best")
+LEFT_OUT = ("kind", "step", "best", "spent")
 
 
 class Reporter:
@@ -124,10 +124,18 @@ class Reporter:
         state.window_loss, state.window_tokens, state.window_seconds = 0.0, 0, 0.0
         return ends
 
-    def record_validation(self, metrics: dict[str, Any], is_best: bool) -> bool:
-        """The line of a validation; returns whether a callback ends the run. Metrics with a dot are not displayed."""
+    def record_validation(self, metrics: dict[str, Any], is_best: bool, rule: dict[str, Any]) -> bool:
+        """The line of a validation; metrics with a dot are not displayed.
+
+        Args:
+            rule: by what the best is chosen, `monitor` and `mode`, and the share of the budget that is `spent`.
+
+        Returns:
+            Whether a callback ends the run.
+        """
         state = self.progress
-        ends = self._record({"kind": "valid", "step": state.step, **metrics, "best": is_best, "seconds": state.seconds})
+        entry = {"kind": "valid", "step": state.step, **metrics, "best": is_best, **rule, "seconds": state.seconds}
+        ends = self._record(entry)
         numbers = {name: value for name, value in metrics.items() if name not in TEXTS and "." not in name}
         shown = "  ".join(f"{name} {value:.3f}" for name, value in numbers.items())
         if (signature := metrics.get(SIGNATURE, "")) != self.signature:

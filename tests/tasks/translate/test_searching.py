@@ -1,6 +1,7 @@
 """Options of the search as a user of a translator meets them: words in, words out."""
 
 import math
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from harken.recipe import load_recipe
 from harken.tasks.translate.glossary import Match, Term, find_terms, joining_tokens, read_glossary
 from harken.tasks.translate.searching import search, utilities
 from harken.tasks.translate.translator import Translator
-from harken.training.weights import save_tensors
+from harken.training.weights import load_tensors, save_tensors
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_translator import ENGLISH, FRENCH, write_model
@@ -118,6 +119,31 @@ def test_an_ensemble_of_two_equal_models_is_that_model(models: Callable) -> None
         assert [one.score for one in some] == pytest.approx([one.score for one in other], rel=1e-4)
     with pytest.raises(UserError, match="has another source vocabulary"):
         model.translate("yes", ensemble=[models("attention")])
+
+
+def test_a_list_of_folders_is_an_ensemble(models: Callable, tmp_path: Path) -> None:
+    first = models("transformer")
+    second = tmp_path / "second"
+    shutil.copytree(first.folder, second)
+    tensors, _ = load_tensors(second / "model.safetensors")
+    save_tensors(second / "model.safetensors", {name: value * 0.9 for name, value in tensors.items()})
+    other = harken.load(second, device="cpu")
+    together = harken.load([first.folder, second], device="cpu", weights=[3, 1])
+    expected = first.translate(ENGLISH, beam=3, ensemble=[other], weights=[3, 1])
+    results = together.translate(ENGLISH, beam=3)
+    assert [best.text for best in results] == [best.text for best in expected]
+    assert [best.score for best in results] == pytest.approx([best.score for best in expected])
+    assert [best.score for best in results] != pytest.approx([best.score for best in first.translate(ENGLISH, beam=3)])
+    assert together.evaluate(ENGLISH, ENGLISH).hypotheses and not first.ensemble
+    assert harken.load([first.folder], device="cpu").translate("yes").text == first.translate("yes").text
+    for folders, options, reason in (
+        ([first.folder, models("attention").folder], {}, "has another source vocabulary"),
+        ([first.folder, second], {"weights": [1.0]}, "has 1 weights"),
+        ([], {}, "the list of model folders is empty"),
+        (first.folder, {"weights": [1.0]}, "weights= is for an ensemble"),
+    ):
+        with pytest.raises(UserError, match=reason):
+            harken.load(folders, device="cpu", **options)
 
 
 def test_samples_depend_on_the_seed_and_the_line(models: Callable) -> None:

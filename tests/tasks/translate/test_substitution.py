@@ -48,6 +48,17 @@ def test_a_term_takes_the_place_of_the_words_that_translate_it(model: Any, gloss
     assert model.translate(SENTENCES[0], glossary=glossary).text == "le lapin noir dort"
 
 
+def test_a_glossary_may_be_a_dict_or_a_path(model: Any, glossary: str) -> None:
+    expected = model.translate(SENTENCES, glossary=glossary)
+    for given in ({"cat": "lapin"}, Path(glossary)):
+        texts = [translation.text for translation in model.translate(SENTENCES, glossary=given)]
+        assert texts == [translation.text for translation in expected]
+    with pytest.raises(UserError, match="the glossary has the term 'cat': ''; fill both sides"):
+        model.translate(SENTENCES[0], glossary={"cat": " "})
+    with pytest.raises(UserError, match=r"search\.glossary"):
+        model.translate(SENTENCES[0], glossary={"cat": 3})
+
+
 def test_the_score_of_a_substituted_translation_is_that_of_forced_decoding(model: Any, glossary: str) -> None:
     best = model.translate(SENTENCES[0], glossary=glossary)
     forced = model.score([SENTENCES[0]], [best.text])[0]

@@ -76,7 +76,7 @@ def ladder(
         print(json.dumps(plain(values), ensure_ascii=False))
         return
     rows = [row(result) for result in results]
-    print_table(HEADINGS, rows if sys.stdout.isatty() else [HEADINGS, *rows])
+    print_table(HEADINGS, rows, always_named=True)
     from harken.lab.ladder_picture import LadderPicture
 
     picture = LadderPicture(results).save(out / "ladder.svg")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
 
 import numpy as np
 import torch
@@ -26,10 +26,12 @@ from harken.metrics.alignment import merge_subwords
 from harken.models.captioning.model import CaptionModel, build_caption_model, to_images
 from harken.search import Hypothesis
 from harken.search.config import SearchConfig
+from harken.search.descriptions import CaptionKeys
 from harken.search.dispatch import DecodingCall, decode
 from harken.tasks.artifacts import TokenizerArtifact
 from harken.tasks.caption.recipe import CaptionRecipe
 from harken.tasks.inspected import InspectedBatch
+from harken.tasks.keywords import show_keywords
 from harken.tasks.predictor import Predictor, Progress
 from harken.tasks.results import Printing, Result
 
@@ -116,21 +118,19 @@ class Captioner(Predictor[CaptionRecipe, CaptionModel]):
         return build_caption_model(recipe.model, recipe.data.image_size, tokenizer.size)
 
     @overload
-    def caption(
-        self, images: Image, *, beam: int | None = None, progress: Progress | None = None, **search: Any
-    ) -> Caption: ...
+    def caption(self, images: Image, *, progress: Progress | None = None, **search: Unpack[CaptionKeys]) -> Caption: ...
     @overload
     def caption(
-        self, images: Images, *, beam: int | None = None, progress: Progress | None = None, **search: Any
+        self, images: Images, *, progress: Progress | None = None, **search: Unpack[CaptionKeys]
     ) -> list[Caption]: ...
 
+    @show_keywords(CaptionKeys)
     def caption(
-        self, images: Image | Images, *, beam: int | None = None, progress: Progress | None = None, **search: Any
+        self, images: Image | Images, *, progress: Progress | None = None, **search: Unpack[CaptionKeys]
     ) -> Caption | list[Caption]:
         """The best caption of a picture, or of each of several: files, or arrays (Y, X, 3).
 
         Args:
-            beam: live hypotheses; 1 is greedy search. Default: what the recipe says.
             progress: called with the number of pictures done since the last call.
             search: any key of the recipe's [search] table, such as `sample=True`.
 
@@ -140,7 +140,7 @@ class Captioner(Predictor[CaptionRecipe, CaptionModel]):
         alone, size = isinstance(images, str | Path | np.ndarray), self.recipe.search.batch_sentences
         given: list[Image] = [images] if isinstance(images, str | Path | np.ndarray) else [*images]
         batches = [range(start, min(start + size, len(given))) for start in range(0, len(given), size)]
-        changes = {name: value for name, value in {"beam": beam, **search}.items() if value is not None}
+        changes = {name: value for name, value in search.items() if value is not None}
         options = self.recipe.search.changed(changes)
 
         def run(chosen: Sequence[int]) -> list[Caption]:

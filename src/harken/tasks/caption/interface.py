@@ -6,13 +6,10 @@ from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Annotated
 
+from harken.search.descriptions import DecodingKeys, TextKeys
 from harken.tasks.interface import Argument, Files, Interface, Option, Options, search_fields
 
-# Options of the search that need words of a source, a target vocabulary or further models.
-TEXT_ONLY = {
-    *("banned", "glossary", "language_model", "lm_weight", "mbr", "mbr_candidates"),
-    *("rerank", "rerank_weight", "rerank_reversed", "max_length_factor", "shortlist"),
-}
+TEXT_ONLY = TextKeys.__annotations__.keys() - DecodingKeys.__annotations__.keys()  # options without a meaning here
 PICTURES = Argument(
     "images", list[Path], "PNG or JPEG files, or folders of them.", is_required=True, metavar="IMAGE..."
 )

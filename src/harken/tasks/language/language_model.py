@@ -74,12 +74,25 @@ class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
         line: bool = False,
     ) -> str:
         """The prompt's continuation, without the prompt; see `samples` for the arguments."""
-        options: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-        options["min_p"] = min_p
-        return "".join(self.stream(prompt, length=length, line=line, **options))
+        parts = self.stream(
+            prompt, length=length, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed, line=line
+        )
+        return "".join(parts)
 
-    def stream(self, prompt: str = "", *, length: int = 200, line: bool = False, **options: Any) -> Iterator[str]:
+    def stream(
+        self,
+        prompt: str = "",
+        *,
+        length: int = 200,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        min_p: float | None = None,
+        seed: int = 0,
+        line: bool = False,
+    ) -> Iterator[str]:
         """The continuation bit by bit, as it is drawn; arguments as those of `samples`."""
+        options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
         known = self.ids(prompt).tolist()
         current = known[len(known) - known[::-1].index(EOS) :]  # of the last line: what comes may change its spacing
         shown = self.tokenizer.decode(current)

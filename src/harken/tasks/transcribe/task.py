@@ -112,7 +112,8 @@ class TranscribeTask(SequenceTask[TranscriberNetwork, TranscribeBatch]):
 
     unit = "symbols"
     unread = SequenceTask.unread | {"label_smoothing"}
-    monitor = "symbol_error"    collates_in_processes = True  # sound is made, augmented and transformed while it is collated
+    monitor = "symbol_error"
+    collates_in_processes = True  # sound is made, augmented and transformed while it is collated
 
     def __init__(
         self,

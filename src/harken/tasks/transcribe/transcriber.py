@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self, TypedDict, Unpack, overload
+from typing import Annotated, Self, TypedDict, Unpack, overload
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from harken.nn.ctc import frames_needed
 from harken.search.ctc import align_ctc, greedy_ctc, prefix_search
 from harken.tasks.artifacts import Artifact, ObjectArtifact, damaged
 from harken.tasks.inspected import InspectedBatch
+from harken.tasks.keywords import show_keywords
 from harken.tasks.predictor import Predictor, Progress
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 from harken.tasks.transcribe.task import steps_of
@@ -41,8 +42,8 @@ Sounds = list[Sound] | tuple[Sound, ...]
 class Options(TypedDict, total=False):
     """How to search; None: what the recipe says."""
 
-    beam: int | None
-    lm_weight: float | None
+    beam: Annotated[int | None, "prefixes kept; 1 is the best path"]
+    lm_weight: Annotated[float | None, "weight of the n-gram of the training texts in beam search"]
 
 
 class LanguageArtifact(Artifact[NGram]):
@@ -138,6 +139,7 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
     @overload
     def transcribe(self, sound: Sounds, rate: int | None = None, **options: Unpack[Options]) -> list[Transcription]: ...
 
+    @show_keywords(Options)
     def transcribe(
         self, sound: Sound | Sounds, rate: int | None = None, **options: Unpack[Options]
     ) -> Transcription | list[Transcription]:
@@ -146,8 +148,7 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
         Args:
             sound: a file, or samples as an array from -1 to 1 (or of integers).
             rate: of samples that are given; the model's own where it is not said.
-            beam: prefixes kept; 1 is the best path. Default: what the recipe says.
-            lm_weight: weight of the n-gram of the training texts in beam search. Default: what the recipe says.
+            options: by default what the recipe says.
 
         Raises:
             UserError: a recording that cannot be read, is too short, or holds what is no number.

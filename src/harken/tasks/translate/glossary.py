@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,12 +49,21 @@ class Match(NamedTuple):
     forms: list[str]
 
 
-def read_glossary(path: str | Path) -> list[Term]:
-    """The terms of a file.
+def read_glossary(path: str | Path | Mapping[str, str]) -> list[Term]:
+    """The terms of a file, or of a dict from source to target terms.
 
     Raises:
-        UserError: no such file, or a line without a tab or with an empty side.
+        UserError: no such file, or a term with an empty side.
+
+    >>> read_glossary({"letter": "message"})
+    [Term(source='letter', target='message')]
     """
+    if isinstance(path, Mapping):
+        terms = [Term(source.strip(), target.strip()) for source, target in path.items()]
+        for term in terms:
+            if not all(term):
+                raise UserError(f"the glossary has the term {term.source!r}: {term.target!r}; fill both sides")
+        return terms
     terms = []
     for number, line in enumerate(read_lines(require_file(Path(path))), start=1):
         if not line.strip() or line.startswith("#"):

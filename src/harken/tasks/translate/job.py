@@ -106,7 +106,7 @@ class TranslateJob(TranslationOperations, Job):
         beam: int | None = None,
         compare: Translator | Sequence[str] | None = None,
         test: Literal["bootstrap", "randomisation"] = "bootstrap",
-        precision: str | None = None,
+        precision: Literal["float32", "int8", "auto"] | None = None,
         shortlist: int | None = None,
     ) -> Scores:
         """BLEU, chrF, exact match and alignment error.

@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Self, Unpack, overload
 
 import numpy as np
 import torch
@@ -25,10 +26,13 @@ from harken.models.build import build_model
 from harken.models.config import longest_of
 from harken.models.encoder_decoder import TranslationModel
 from harken.search.compiled import prepare
+from harken.search.descriptions import SearchKeys, TextKeys
 from harken.tasks.artifacts import TokenizerPairArtifact
+from harken.tasks.keywords import show_keywords
 from harken.tasks.predictor import Predictor, Progress, require_texts
 from harken.tasks.translate.describing import describe, forced
 from harken.tasks.translate.evaluation import Evaluation, as_pairs, evaluate
+from harken.tasks.translate.keys import RequestKeys, TranslateKeys
 from harken.tasks.translate.known_form import known_forms
 from harken.tasks.translate.lines import Available, LongLines, Report, translate_lines
 from harken.tasks.translate.recipe import TranslateRecipe
@@ -61,7 +65,23 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
     ) -> None:
         super().__init__(recipe, model, folder)
         self.source, self.target = source, target
+        self.ensemble: tuple[Translator, ...] = ()  # further models, whose distributions are averaged with this one's
+        self.weights: Sequence[float] | None = None  # of all of them
         self.threads = ThreadTuner(self.model)
+
+    def with_ensemble(self, others: Sequence[Translator], weights: Sequence[float] | None = None) -> Self:
+        """The same translator, whose searches average its distributions with those of others.
+
+        Args:
+            weights: of this one and the others.
+
+        Raises:
+            UserError: another vocabulary, or weights that do not match the models.
+        """
+        together = copy(self)
+        together.ensemble, together.weights = tuple(others), weights
+        together.request()  # refuses what does not fit
+        return together
 
     @classmethod
     def open(cls, folder: Path, recipe: TranslateRecipe, device: str) -> Self:
@@ -73,44 +93,72 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         """The target tokens that source tokens may need, for `search.shortlist`; learnt where the folder has none."""
         return shortlist_of(self)
 
-    @overload
-    def translate(self, texts: str, **options: Any) -> Translation: ...
-    @overload
-    def translate(self, texts: list[str] | tuple[str, ...], **options: Any) -> list[Translation]: ...
-
-    def translate(self, texts: str | list[str] | tuple[str, ...], **options: Any) -> Translation | list[Translation]:
-        """The best translation of a text, or of each of several.
+    def request(
+        self,
+        count: int = 1,
+        *,
+        beam: int | None = None,
+        prefix: str | Sequence[str] = "",
+        prefix_bias: float | None = None,
+        require: Sequence[str] | Sequence[Sequence[str]] = (),
+        ensemble: Sequence[Translator] = (),
+        weights: Sequence[float] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+        terms: Sequence[Sequence[tuple[str, str]]] = (),
+        **search: Unpack[TextKeys],
+    ) -> Request:
+        """The options of a search, checked.
 
         Args:
-            beam: live hypotheses; 1 is greedy search. Default: what the recipe says.
-            length_penalty: the exponent of the length that scores are divided by. Default: what the recipe says.
-            attention: also say which source words each target word attends to (default).
-            layers: also give the weights of every layer and head.
-            progress: called with the number of sentences done since the last call.
-            options: also those of `nbest`: a prefix, phrases it must contain, any key of the recipe's [search] table.
-        """
-        if isinstance(texts, str):
-            return self.nbest([texts], 1, **options)[0][0]
-        return [best[0] for best in self.nbest(texts, 1, **options)]
+            count: translations of each text; the beam is made as wide.
+            beam: live hypotheses; 1 is greedy search. Default: the recipe's.
+            prefix: the beginning of every translation, or one for each text.
+            prefix_bias: None forces the prefix; a number from 0 to 1 only prefers it.
+            require: phrases that every translation must contain, or a list of them for each text.
+            ensemble: further translators with the same vocabularies, whose distributions are averaged.
+            weights: of all models of the ensemble, this one first.
+            cancelled: asked at every step; True ends the search with what it has.
+            terms: for each text, pairs of source and target terms, as a glossary has them.
+            search: any key of the recipe's [search] table, such as `sample=True, seed=3` or
+                `glossary={"letter": "message"}`.
 
+        Raises:
+            UserError: an option that does not exist or does not fit, with the reason.
+        """
+        given = {name: value for name, value in {"beam": beam, **search}.items() if value is not None}
+        changes = {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
+        config = self.recipe.search.changed(changes)
+        if config.beam < count and not config.sample:
+            config = config.changed({"beam": count})
+        others, weights = ensemble or self.ensemble, weights or (None if ensemble else self.weights)
+        return Request(self, config, prefix, prefix_bias, require, others, weights, cancelled, terms=terms)
+
+    @show_keywords(request, TextKeys)
     def nbest(
         self,
         texts: Sequence[str],
         count: int,
         beam: int | None = None,
-        length_penalty: float | None = None,
+        *,
         attention: bool = True,
         layers: bool = False,
         progress: Progress | None = None,
-        **options: Any,
+        **options: Unpack[RequestKeys],
     ) -> list[list[Translation]]:
-        """The `count` best translations of each text, best first; further options are those of `request`."""
+        """The `count` best translations of each text, best first.
+
+        Args:
+            attention: also say which source words each target word attends to.
+            layers: also give the weights of every layer and head.
+            progress: called with the number of sentences done since the last call.
+            options: those of `request`.
+        """
         texts = require_texts(texts)
         shortened = [self.shorten(text) for text in texts]
         if cut := sum(len(short) < len(text) for short, text in zip(shortened, texts, strict=True)):
             warnings.warn(f"{cut} texts are too long for the model; their beginning alone is translated", stacklevel=2)
         sources = self.read(shortened)
-        request = self.request(count, beam=beam, length_penalty=length_penalty, **options)
+        request = self.request(count, beam=beam, **options)
 
         def run(numbers: Sequence[int]) -> list[list[Translation]]:
             rows = translate_batch(request, sources, numbers, count, attention, layers)
@@ -126,6 +174,24 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
             results[number] = best
         return results
 
+    @overload
+    def translate(self, texts: str, **options: Unpack[TranslateKeys]) -> Translation: ...
+    @overload
+    def translate(self, texts: list[str] | tuple[str, ...], **options: Unpack[TranslateKeys]) -> list[Translation]: ...
+
+    @show_keywords(request, nbest, TextKeys)
+    def translate(
+        self, texts: str | list[str] | tuple[str, ...], **options: Unpack[TranslateKeys]
+    ) -> Translation | list[Translation]:
+        """The best translation of a text, or of each of several; options as `nbest` and `request` describe them.
+
+        model.translate("a letter", beam=5, glossary={"letter": "message"}).text
+        """
+        if isinstance(texts, str):
+            return self.nbest([texts], 1, **options)[0][0]
+        return [best[0] for best in self.nbest(texts, 1, **options)]
+
+    @show_keywords(request, TextKeys)
     def translate_lines(
         self,
         lines: Iterable[str],
@@ -139,7 +205,7 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         long_lines: LongLines = "split",
         available: Available | None = None,
         report: Report | None = None,
-        **options: Any,
+        **options: Unpack[RequestKeys],
     ) -> Iterator[list[Translation]]:
         """The `count` best translations of each line of a stream, in order and in constant memory; none of a blank one.
 
@@ -173,41 +239,10 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         """Load or compile the fastest decoder now, not when it is worth it: every call is then decoded by the same."""
         prepare(self.model)
 
-    def request(
-        self,
-        count: int = 1,
-        *,
-        prefix: str | Sequence[str] = "",
-        prefix_bias: float | None = None,
-        require: Sequence[str] | Sequence[Sequence[str]] = (),
-        ensemble: Sequence[Translator] = (),
-        weights: Sequence[float] | None = None,
-        cancelled: Callable[[], bool] | None = None,
-        terms: Sequence[Sequence[tuple[str, str]]] = (),
-        **search: Any,
-    ) -> Request:
-        """The options of a search, checked.
-
-        Args:
-            count: translations of each text; the beam is made as wide.
-            prefix: the beginning of every translation, or one for each text.
-            prefix_bias: None forces the prefix; a number from 0 to 1 only prefers it.
-            require: phrases that every translation must contain, or a list of them for each text.
-            ensemble: further translators with the same vocabularies, whose distributions are averaged.
-            weights: of all models of the ensemble, this one first.
-            cancelled: asked at every step; True ends the search with what it has.
-            terms: for each text, pairs of source and target terms, as a glossary has them.
-            search: any key of the recipe's [search] table, such as `sample=True, seed=3` or `glossary="terms.tsv"`.
-
-        Raises:
-            UserError: an option that does not exist or does not fit, with the reason.
-        """
-        config = self.recipe.search.changed({name: value for name, value in search.items() if value is not None})
-        if config.beam < count and not config.sample:
-            config = config.changed({"beam": count})
-        return Request(self, config, prefix, prefix_bias, require, ensemble, weights, cancelled, terms=terms)
-
-    def alternatives(self, text: str, prefix: str = "", count: int = 5, **options: Any) -> list[Translation]:
+    @show_keywords(SearchKeys)
+    def alternatives(
+        self, text: str, prefix: str = "", count: int = 5, **options: Unpack[SearchKeys]
+    ) -> list[Translation]:
         """Translations that begin with a prefix and go on with different tokens, the most probable token first."""
         sources, request = self.read([self.shorten(text)]), self.request(1, **options)
         if not sources.ids[0]:
@@ -216,16 +251,18 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
             hypotheses = alternatives(request, sources, self.target.encode(prefix), count)
             return describe(self, sources, [(0, hypothesis) for hypothesis in hypotheses], True, False)
 
-    def stream(self, text: str, **options: Any) -> Iterator[str]:
+    @show_keywords(request, TextKeys)
+    def stream(self, text: str, *, beam: int | None = None, **options: Unpack[RequestKeys]) -> Iterator[str]:
         """The translation of a text in parts, each as soon as no later step can change it; options as `request`."""
         with self.threads.used(measure=False):
-            yield from stream(self, self.shorten(text), self.request(1, **options))
+            yield from stream(self, self.shorten(text), self.request(1, beam=beam, **options))
 
-    def beam(self, text: str, **options: Any) -> BeamPicture:
+    @show_keywords(request, TextKeys)
+    def beam(self, text: str, *, beam: int | None = None, **options: Unpack[RequestKeys]) -> BeamPicture:
         """How the search found the translation of a text, as a picture; options as `request`."""
         from harken.tasks.translate.beam_tree import draw_beam  # imports all pictures
 
-        return draw_beam(self, self.shorten(text), self.request(1, **options))
+        return draw_beam(self, self.shorten(text), self.request(1, beam=beam, **options))
 
     @property
     def limit(self) -> int:
@@ -277,6 +314,7 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         """
         return score_pairs(self, sources, targets)
 
+    @show_keywords(request, TextKeys)
     def evaluate(
         self,
         sources: Sequence[Pair] | Sequence[str],
@@ -284,7 +322,7 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         *,
         beam: int | None = None,
         progress: Progress | None = None,
-        **search: Any,
+        **search: Unpack[RequestKeys],
     ) -> Evaluation:
         """BLEU, chrF and, where gold alignments are there, the alignment error rate; `search` as `request` takes it."""
         started = time.perf_counter()

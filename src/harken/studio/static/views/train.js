@@ -3,7 +3,7 @@ import { html, useEffect, useState, get, useWork, Field, Problem, Busy, number }
 import { Lines } from "../charts.js";
 
 const EVERY = 2500; // milliseconds between looks at running trainings
-const LEFT_OUT = new Set(["step", "epoch", "seconds", "best", "tokens"]);
+const LEFT_OUT = new Set(["step", "epoch", "seconds", "spent", "best", "tokens"]);
 
 function useRuns() {
   const [runs, setRuns] = useState(null);
