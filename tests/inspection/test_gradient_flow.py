@@ -205,7 +205,8 @@ def test_a_gradient_that_grows_has_no_half_life() -> None:
 def test_a_gradient_that_shrinks_has_no_doubling_time_and_one_that_stays_has_neither() -> None:
     shrinking, steady = judge(0.5 ** np.arange(12)).to_dict(), judge(1.0001 ** np.arange(12)).to_dict()
     assert shrinking["half_life"] == pytest.approx(1) and shrinking["doubling_time"] is None
-    assert steady["half_life"] is None is steady["doubling_time"] and steady["sentence"].endswith("stays; as much arrives after 11 steps")
+    assert steady["half_life"] is None is steady["doubling_time"]
+    assert steady["sentence"].endswith("stays; as much arrives after 11 steps")
 
 
 @pytest.mark.parametrize("scale", [0.8, 1.0, 1.06, 1.2])

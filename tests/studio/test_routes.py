@@ -35,7 +35,7 @@ TEXT = "the black cat sleeps"
 WORK = [
     *(("GET", f"/studio/{name}") for name in ("models", "runs", "metrics", "documents", "lab", "input")),
     *(("POST", f"/studio/{name}") for name in ("translate", "alternatives", "inside", "gates", "gradients")),
-    *(("POST", f"/studio/{name}") for name in ("neighbours", "beam", "lab/run", "lab/explore", "answer")),
+    *(("POST", f"/studio/{name}") for name in ("neighbours", "beam", "lab/run", "lab/explore", "example", "answer")),
 ]
 
 

@@ -123,6 +123,13 @@ class Tasks:
 
         return {"report": run_claim(name, seed, quick, self.emit)}
 
+    def train_example(self) -> Any:
+        """Events with the progress of training the studio's own recurrent model."""
+        from harken.studio.example import train_example
+
+        train_example(self.emit)
+        return {"done": 1}
+
 
 def main(library: Library) -> None:
     """Read tasks from stdin and write what they answer to stdout, until stdin ends."""
