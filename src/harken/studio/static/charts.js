@@ -1,5 +1,5 @@
 // Lines and bars as SVG, with a tip at the pointer, a legend, and the numbers as a table.
-import { html, useLayoutEffect, useRef, useState, showTip, hideTip, number } from "./lib.js";
+import { html, useLayoutEffect, useRef, useState, showTip, hideTip, number, Scroll } from "./lib.js";
 import { scale } from "./scales.js";
 
 const MOST = 700, LEFT = 66, RIGHT = 14, TOP = 12, BOTTOM = 44;
@@ -124,5 +124,5 @@ export function Numbers({ head, rows }) {
   return html`<details onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>Values as a table</summary>${open && html`<${Table} head=${head} rows=${rows()} />`}</details>`;
 }
 
-export const Table = ({ head, rows, best = -1 }) => html`<div class="scroll" tabindex="0" role="region" aria-label="Table"><table class="plain"><thead><tr>${head.map((one, at) => html`<th key=${at} scope="col">${one}</th>`)}</tr></thead>
-  <tbody>${rows.map((row, at) => html`<tr key=${at} class=${at === best ? "best" : ""}>${row.map((cell, column) => html`<td key=${column} class=${column && (typeof cell === "number" || /^[-−+×]?[\d.,]+([eE%×]|$)/.test(cell)) ? "n" : ""}>${typeof cell === "number" ? number(cell, 4) : cell}</td>`)}</tr>`)}</tbody></table></div>`;
+export const Table = ({ head, rows, best = -1 }) => html`<${Scroll} label="Table"><table class="plain"><thead><tr>${head.map((one, at) => html`<th key=${at} scope="col">${one}</th>`)}</tr></thead>
+  <tbody>${rows.map((row, at) => html`<tr key=${at} class=${at === best ? "best" : ""}>${row.map((cell, column) => html`<td key=${column} dir="auto" class=${column && (typeof cell === "number" || /^[-−+×]?[\d.,]+([eE%×]|$)/.test(cell)) ? "n" : ""}>${typeof cell === "number" ? number(cell, 4) : cell}</td>`)}</tr>`)}</tbody></table><//>`;

@@ -15,7 +15,8 @@ function usePlaces(box, dependencies) {
         const place = word.getBoundingClientRect();
         return { x: place.left + place.width / 2 - frame.left, top: place.top - frame.top, bottom: place.bottom - frame.top };
       });
-      setPlaces({ source: of("source"), target: of("target"), width: frame.width, height: frame.height });
+      const rows = [of("source"), of("target")];
+      setPlaces({ source: rows[0], target: rows[1], wrapped: rows.some((row) => row.some((word) => word.top > row[0].top + 4)) });
     };
     measure();
     const watcher = new ResizeObserver(measure);
@@ -25,21 +26,22 @@ function usePlaces(box, dependencies) {
   return places;
 }
 
-export function Links({ places, attention, active }) {
+// A line for every weight that is not faint; over several rows of words, where all lines would cross everything, the
+// strongest of each target word, and all of the word that is pointed at.
+function Links({ places, attention, active }) {
   if (!places || !attention) return null;
-  const lines = [], wrapped = [places.source, places.target].some((row) => row.some((word) => word.top > row[0].top + 4));
+  const lines = [];
   attention.forEach((row, t) => row.forEach((weight, s) => {
-    const from = places.source[s], to = places.target[t];
-    if (!from || !to || weight < FAINT || (wrapped && !active)) return; // over several lines, links of all words cross everything
-    const chosen = !active || (active.side === "target" ? active.at === t : active.at === s);
+    const from = places.source[s], to = places.target[t], chosen = active && active.at === (active.side === "target" ? t : s);
+    if (!from || !to || weight < FAINT || (places.wrapped && !chosen && weight < Math.max(...row))) return;
     const middle = (from.bottom + to.top) / 2;
-    lines.push(html`<path key=${`${t} ${s}`} d=${`M${from.x} ${from.bottom} C${from.x} ${middle} ${to.x} ${middle} ${to.x} ${to.top}`} stroke-width=${1 + 2 * weight} opacity=${wrapped && !chosen ? 0 : chosen ? Math.min(1, (active ? 0.3 : 0.12) + 0.7 * weight) : 0.05} />`);
+    lines.push(html`<path key=${`${t} ${s}`} data-link=${`${t} ${s}`} d=${`M${from.x} ${from.bottom} C${from.x} ${middle} ${to.x} ${middle} ${to.x} ${to.top}`} stroke-width=${1 + 2 * weight} opacity=${active && !chosen ? 0.05 : Math.min(1, (active ? 0.3 : 0.12) + 0.7 * weight)} />`);
   }));
   return html`<svg aria-hidden="true">${lines}</svg>`;
 }
 
 // The words of a result: `onWord(place)` where a target word is chosen; `chosen` is that word.
-export function Ribbon({ result, onWord, chosen, differs = [], gone = [], onSource }) {
+export function Ribbon({ result, languages = [], onWord, chosen, differs = [], gone = [], onSource }) {
   const box = useRef();
   const [hovered, setHovered] = useState(null);
   const [pinned, setPinned] = useState(null);
@@ -52,15 +54,15 @@ export function Ribbon({ result, onWord, chosen, differs = [], gone = [], onSour
     onFocus: () => setHovered({ side, at }), onBlur: () => setHovered(null),
   });
   return html`
-    <div class=${`ribbon ${result.attention ? "" : "bare"}`} ref=${box}>
+    <div class=${`ribbon ${result.attention ? "" : "bare"} ${places?.wrapped ? "wrapped" : ""}`} ref=${box}>
       <${Links} places=${places} attention=${result.attention} active=${active} />
-      <div class="words source" role="group" aria-label="Source words">
+      <div class="words source" role="group" aria-label="Source words" dir="auto" lang=${languages[0]}>
         ${result.source_words.map((word, s) => html`<button key=${s} type="button" class=${`word ${word.unknown ? "unknown" : ""} ${gone.includes(s) ? "gone" : ""} ${active?.side === "source" && active.at === s ? "on" : ""}`}
           style=${{ "--tint": active?.side === "target" ? blue(weight(active.at, s)) : "transparent" }} aria-pressed=${onSource ? gone.includes(s) : pinned?.side === "source" && pinned.at === s}
           title=${word.unknown ? "The model has never seen this word" : onSource ? "Switch this word off" : null} data-at=${s}
           onClick=${() => (onSource ? onSource(s) : setPinned(pinned?.side === "source" && pinned.at === s ? null : { side: "source", at: s }))} ...${mark("source", s)}>${word.text}</button>`)}
       </div>
-      <div class="words target" role="group" aria-label="Translation" lang="">
+      <div class="words target" role="group" aria-label="Translation" dir="auto" lang=${languages[1] ?? ""}>
         ${result.words.map((word, t) => html`<button key=${t} type="button" class=${`word ${word.probability < 0.5 ? "unsure" : ""} ${differs.includes(t) ? "differs" : ""} ${chosen === t || (active?.side === "target" && active.at === t) ? "on" : ""}`}
           style=${{ "--tint": active?.side === "source" ? blue(weight(t, active.at) / column) : tint(1 - word.probability) }}
           title=${`probability ${word.probability.toFixed(2)}`} aria-expanded=${onWord ? chosen === t : null} data-at=${t} data-p=${word.probability}
@@ -70,5 +72,5 @@ export function Ribbon({ result, onWord, chosen, differs = [], gone = [], onSour
 }
 
 export const Legend = ({ attention = true, unknown = false }) => html`
-  <p class="legend"><span><i></i>unsure to sure</span>${attention ? html`<span>Lines: attention. Hover or focus a word for its links.</span>` : html`<span>This model has no attention, so no links are drawn.</span>`}
+  <p class="legend"><span><i></i>unsure to sure</span>${attention ? html`<span>Lines: attention; where words take several rows, the strongest of each word. Hover or focus a word for all of its lines.</span>` : html`<span>This model has no attention, so no links are drawn.</span>`}
   ${unknown && html`<span>Dashed: a word the model has never seen.</span>`}</p>`;
