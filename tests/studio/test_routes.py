@@ -104,6 +104,11 @@ def test_gates_have_a_figure_for_each_layer_and_the_words_below(client: Any) -> 
     assert all(0 <= strength <= 1 for row in panel["strengths"] for strength in row)
 
 
+def test_neighbours_say_how_many_examples_they_were_learned_from(client: Any) -> None:
+    answered = client.post("/studio/neighbours", json={"model": "attention", "word": "cat", "count": 3}).json()
+    assert answered["examples"] == 200 and len(answered["neighbours"]) == 3
+
+
 def test_gradients_have_a_verdict(client: Any) -> None:
     found = client.post("/studio/gradients", json={"model": "attention", "sentences": 8}).json()
     verdict = found["verdicts"]["attention"]

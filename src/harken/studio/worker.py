@@ -80,10 +80,12 @@ class Tasks:
         }
 
     def neighbours(self, model: str, word: str, side: str, count: int) -> Any:
-        """The nearest words by their embeddings."""
+        """The nearest words by their embeddings, and how many examples these were learned from."""
         from harken.studio.inside import neighbours
+        from harken.studio.runs import count_examples
 
-        return neighbours(self.library.open(model).model, word, side, count)
+        examples = count_examples(self.library.folder(model))
+        return {**neighbours(self.library.open(model).model, word, side, count), "examples": examples}
 
     def beam(self, model: str, text: str, beam: int | None, length_penalty: float | None) -> Any:
         """The tree of the beam search."""

@@ -82,6 +82,7 @@ function Neighbours({ model, params, change }) {
       ${model.task === "translate" && html`<${Field} label="Vocabulary"><select value=${side} onChange=${(event) => change({ side: event.target.value })}>${["source", "target"].map((one) => html`<option key=${one} value=${one} selected=${one === side}>${one}</option>`)}</select><//>`}<${Busy} busy=${busy} /></div>
     <${Problem} problem=${problem} />
     ${value && html`<div class="card"><h2>Nearest to “${value.word}” of ${value.size.toLocaleString("en")} tokens, by cosine in ${value.width} dimensions</h2>
+      ${value.examples && html`<p class="note">Learned from ${value.examples.toLocaleString("en")} training examples and nothing else: the neighbours are words that are used alike in them.${value.examples < 1e6 && " So small a corpus says little about meaning."}</p>`}
       <div class="options">${value.neighbours.map((one) => html`<button type="button" key=${one.word} onClick=${() => change({ word: one.word })}><b dir="auto">${one.word}</b><span><${Meter} value=${Math.max(0, one.cosine)} /></span><span class="number">${one.cosine.toFixed(3)}</span></button>`)}</div></div>`}`;
 }
 
