@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from harken.inspection.figure.tree import Branch
+from harken.inspection.pictures.beam import BeamPicture
 from harken.serving.keys import new_key
 from harken.serving.limits import hosts_of
 from harken.serving.settings import ServerSettings
@@ -391,6 +394,25 @@ def test_dark_colours_follow_the_system_and_the_switch(page: Any, address: str) 
     page.reload()
     page.wait_for_selector(".words.target .word")
     assert page.evaluate(background) == "rgb(255, 255, 255)"  # the choice is kept
+
+
+def test_a_saved_picture_scrolls_on_a_phone_and_its_words_keep_their_size(browser: Any, tmp_path: Path) -> None:
+    words = ENGLISH.split()
+    nodes = [Branch(at - 1, word, -0.1 * at, 2) for at, word in enumerate(words)]
+    picture = BeamPicture(ENGLISH, nodes, [(ENGLISH, {"log P": -1.0})], "it won")
+    picture.save(tmp_path / "beam.html")
+    with browser.new_context(viewport={"width": 390, "height": 844}) as context:
+        page = context.new_page()
+        page.goto((tmp_path / "beam.html").as_uri())
+        tree = page.get_by_role("region", name=picture.heading)
+        frame = page.locator(".frame", has=tree)
+        expect(frame).to_have_attribute("data-more", re.compile("right"))
+        tree.focus()
+        page.keyboard.press("ArrowRight")
+        expect(frame).to_have_attribute("data-more", "left right")
+        assert tree.locator("svg").bounding_box()["width"] > 2 * 390
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert violations(page) == []
 
 
 @pytest.mark.slow
