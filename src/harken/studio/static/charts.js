@@ -50,7 +50,7 @@ function Axes({ x, y, wide, tall, xLabel, yLabel, xTicks }) {
     <line class="axis" x1=${LEFT} x2=${wide - RIGHT} y1=${tall - BOTTOM} y2=${tall - BOTTOM} />
     ${(xTicks || x.ticks.map((tick) => [tick, x.text(tick)])).map(([at, text]) => html`<text key=${`x${at}`} x=${x.place(at)} y=${tall - BOTTOM + 17} text-anchor="middle">${text}</text>`)}
     <text x=${(LEFT + wide - RIGHT) / 2} y=${tall - 8} text-anchor="middle">${xLabel}</text>
-    <text transform=${`translate(12 ${(TOP + tall - BOTTOM) / 2}) rotate(-90)`} text-anchor="middle">${yLabel}</text>`;
+    <text transform=${`translate(12 ${(TOP + tall - BOTTOM) / 2}) rotate(-90)`} text-anchor="middle" style=${{ fontSize: `${Math.min(12, (tall - TOP - BOTTOM) / (0.55 * yLabel.length))}px` }}>${yLabel}</text>`;
 }
 
 const Marks = ({ marks, x, y, wide, tall }) => (marks || []).map((mark) => mark.axis === "x"

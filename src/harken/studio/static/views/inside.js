@@ -67,7 +67,7 @@ function Gradients({ model, models, params, change }) {
   const [asked, ask] = useState(0);
   const count = Number(params.sentences ?? 32), other = params.against ?? "";
   const { value, busy, problem } = useWork((signal) => (asked ? post("studio/gradients", { model: model.name, sentences: count, compare: other ? [other] : [] }, signal) : null), [asked]);
-  return html`<p class="note">The gradient of the loss at the last word, at every earlier step, over sentences of the model's own validation data.</p>
+  return html`<p class="note">The gradient of the loss at the last word, or of the label, at every earlier step, over the model's own validation data.</p>
     <div class="bar"><${Range} label="Sentences" min=${8} max=${128} step=${8} value=${count} onInput=${(sentences) => change({ sentences })} />
       <${Field} label="Beside"><select value=${other} onChange=${(event) => change({ against: event.target.value })}><option value="">no other model</option>${models.filter((one) => one.name !== model.name && one.recurrent).map((one) => html`<option key=${one.name} value=${one.name} selected=${one.name === other}>${one.name}</option>`)}</select><//>
       <button type="button" class="button strong" disabled=${busy} onClick=${() => ask(asked + 1)}>Measure</button><${Busy} busy=${busy}>Going back through time<//></div>
