@@ -135,7 +135,8 @@ def drawn_links(page: Any) -> dict[tuple[int, int], float]:
             const [from, to] = [path.getPointAtLength(0), path.getPointAtLength(length)];
             const middle = (box) => box.left + box.width / 2 - frame.left;
             const across = [from.x - middle(sources[s]), to.x - middle(targets[t])];
-            const down = [from.y + frame.top - sources[s].bottom, to.y + frame.top - targets[t].top];
+            const [start, end] = targets[t].top > sources[s].top ? ["bottom", "top"] : ["top", "bottom"];
+            const down = [from.y + frame.top - sources[s][start], to.y + frame.top - targets[t][end]];
             return [t, s, Math.max(...across.map(Math.abs), ...down.map(Math.abs))];
         });
     }""")
@@ -314,7 +315,7 @@ def test_gates_and_gradients_are_never_empty(
 
 def test_two_models_side_by_side(page: Any, address: str) -> None:
     page.goto(f"{address}/#compare?modela=attention&modelb=transformer&text=the+cat+sees+the+dog")
-    expect(page.locator(".words.target")).to_have_count(2)
+    expect(page.locator(".ribbon")).to_have_count(2)
     page.get_by_role("status").filter(has_text="words of A").or_(
         page.get_by_text("Both translations are the same")
     ).wait_for()
