@@ -4,7 +4,7 @@ import { Table, Numbers } from "../charts.js";
 import { examplesOf } from "../sentences.js";
 import { pick, translators } from "./translate.js";
 
-const ROW = 27, GAP = 34, SCORE = 42; // pixels; the last is the width of a number
+const ROW = 27, GAP = 34, SCORE = 48; // pixels; the last is the width of a number
 const pen = document.createElement("canvas").getContext("2d");
 const RANK = { best: 2, finished: 1, "cut off": 1 };
 
