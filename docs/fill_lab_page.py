@@ -4,8 +4,8 @@
     python docs/fill_lab_page.py DIR
 
 Every NAME.json in the folder replaces the block between `<!-- NAME -->` and `<!-- /NAME -->`: claim, verdict, table,
-figure (copied to docs/images/lab) and cost. An experiment without a block gets a section at the end of lab.md. The text
-around the blocks is written by hand and is not changed.
+figure (copied to docs/images/lab) and the command. An experiment without a block gets a section at the end of lab.md.
+The text around the blocks is written by hand and is not changed.
 """
 
 from __future__ import annotations
@@ -30,13 +30,12 @@ def block(found: dict[str, Any]) -> str:
     lines = [found["columns"], ["---"] * len(found["columns"]), *rows]
     table = "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
     day, seed = found["made"]["at"][:10], found["settings"]["seed"]
-    cost = f"{found['cpu_seconds']:,.0f} CPU seconds, torch {found['made']['torch']}"
     name, verdict = found["name"], found["verdict"][:1].upper() + found["verdict"][1:]
     explanation = f"{found['explanation']}\n\n" if found.get("explanation") else ""
     return (
         f"*{found['statement']}*\n\n**{VERDICT[found['holds']]}.** {verdict}.\n\n"
         f"{table}\n\n{explanation}![{name}](images/lab/{name}.svg)\n\n"
-        f"`harken lab {name} --seed {seed}`, {day}, {cost}."
+        f"`harken lab {name} --seed {seed}`, {day}, torch {found['made']['torch']}."
     )
 
 

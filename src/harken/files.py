@@ -117,6 +117,12 @@ def open_output(path: Path | str) -> Iterator[TextIO]:
         file.flush()
 
 
+def cache_folder() -> Path:
+    """The user's folder for what harken can make again: that of XDG_CACHE_HOME, or ~/.cache."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else expand_user("~/.cache")) / "harken"
+
+
 def expand_user(path: Path | str) -> Path:
     """The path with a leading `~` or `~user` replaced by the home folder.
 

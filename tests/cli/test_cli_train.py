@@ -60,9 +60,21 @@ def test_demo_trains_scores_and_draws(api: Any, run: Callable[..., Any], tmp_pat
     assert "Alignment error rate 0.125" in done.stdout
     for sentence in demo.SENTENCES:
         assert f"{sentence}\t{sentence.upper()}" in done.stdout
+    assert "0 of 5 are the reference translation." in done.stdout
     assert (out / "alignment.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
     assert (out / "alignment.png").read_bytes().startswith(b"\x89PNG")
     assert f"translate {out}" in done.stdout
+
+
+def test_the_demo_names_the_references_of_translations_that_differ() -> None:
+    texts = list(demo.SENTENCES.values())
+    assert demo.compare_with_references(texts) == "5 of 5 are the reference translation."
+    texts[1] = texts[1].replace("lui a", "l'a")
+    assert demo.compare_with_references(texts).splitlines() == [
+        "4 of 5 are the reference translation.",
+        "“the young queen wrote him a long letter” is not: the reference is "
+        "“la jeune reine lui a écrit une longue lettre”.",
+    ]
 
 
 @pytest.mark.usefixtures("small_test_set")

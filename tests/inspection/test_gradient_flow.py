@@ -11,6 +11,7 @@ from torch import nn
 
 from harken.errors import UserError
 from harken.inspection import gradient_flow
+from harken.inspection.measures.verdict import judge
 from harken.inspection.pictures.flow import HEADINGS
 from harken.nn import GRU, LSTM, RNN
 
@@ -194,8 +195,27 @@ def test_a_gradient_that_grows_has_no_half_life() -> None:
     with torch.no_grad():
         layer.get_parameter("weight_hh_l0").mul_(1.06)
     flow = gradient_flow(layer, 1e-3 * torch.randn(8, 30, 2))
+    verdict = flow[0].verdict
+    assert verdict.factor == pytest.approx(1.06, rel=1e-3) and flow.kind == "healthy"
+    stored = verdict.to_dict()
+    assert stored["half_life"] is None and stored["doubling_time"] == pytest.approx(11.9, rel=1e-2)
+    assert verdict.pace == "doubled every 11.9 steps"
+
+
+def test_a_gradient_that_shrinks_has_no_doubling_time_and_one_that_stays_has_neither() -> None:
+    shrinking, steady = judge(0.5 ** np.arange(12)).to_dict(), judge(1.0001 ** np.arange(12)).to_dict()
+    assert shrinking["half_life"] == pytest.approx(1) and shrinking["doubling_time"] is None
+    assert steady["half_life"] is None is steady["doubling_time"]
+    assert steady["sentence"].endswith("stays; as much arrives after 11 steps")
+
+
+@pytest.mark.parametrize("scale", [0.8, 1.0, 1.06, 1.2])
+def test_title_row_legend_and_verdict_use_the_same_words(scale: float) -> None:
+    flow = gradient_flow(orthogonal_rnn(scale), 1e-6 * values(8, 30, 2))
     picture = flow.picture()
     row = dict(zip(HEADINGS, picture.rows()[0], strict=True))
-    assert flow[0].verdict.factor > 1 and flow.kind == "healthy"
-    assert row["halves or doubles"].startswith("doubled in ") and "half-life" not in HEADINGS
-    assert "exploding" not in picture.caption
+    note = picture.states().series[0].note
+    assert picture.title.endswith(f" {flow.kind}") and row["verdict"] == flow.kind == note.split(",")[0]
+    assert f"{flow.kind}: × {row['× a step']} a step, {row['halves or doubles']};" in flow.verdict
+    others = {"vanishing", "exploding", "healthy"} - {flow.kind}
+    assert not any(word in text for word in others for text in (picture.title, picture.caption, note, flow.verdict))

@@ -1,6 +1,6 @@
 """A folder of runs with barely trained models: a Transformer, a recurrent translator, and models of other jobs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,15 @@ RECURRENT = [
     "train.validate_sentences=2", "train.batch_tokens=100", "train.workers=1", "train.threads=1", "train.device=cpu",
     "train.precision=float32", "train.average=0.0", "train.warmup_steps=0",
 ]  # fmt: skip
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An empty cache folder, in which no model of the studio's own is trained."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield folder
 
 
 @pytest.fixture(scope="session")

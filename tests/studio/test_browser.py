@@ -1,13 +1,18 @@
 """The page in a real browser: every view, keyboard, both themes, axe's accessibility rules, no request elsewhere."""
 
+import json
 import os
+import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harken.inspection.figure.tree import Branch
+from harken.inspection.pictures.beam import BeamPicture
 from harken.serving.keys import new_key
 from harken.serving.limits import hosts_of
 from harken.serving.settings import ServerSettings
@@ -99,6 +104,77 @@ def test_types_links_alternatives_and_n_best(page: Any, address: str) -> None:
     assert violations(page) == []
 
 
+ENGLISH = "the old teacher who lives in the small village gave a red book to the young doctor"
+ARABIC = "رأى القط الأسود الكلب الصغير في الحديقة الجميلة قبل أن يعود إلى بيته القديم مساء أمس"
+JAPANESE = "黒い 猫 は 庭 で 小さな 犬 を 見 まし た"
+
+
+def answer_with(page: Any, source: str, target: str) -> None:
+    """Answer every translation with a word for each word, which it attends to with 0.8 and its neighbour with 0.2."""
+    sources, targets = source.split(), target.split()
+    shares = {0: 0.8, 1: 0.2}  # by the distance between the words
+    weights = [[shares.get(s - t, 0.0) for s in range(len(sources))] for t in range(len(targets))]
+    result = {
+        "source": source, "text": target, "raw": target, "score": -1.0, "attention": weights,
+        "source_words": [{"text": word, "unknown": False} for word in sources],
+        "words": [{"text": word, "probability": 0.9} for word in targets],
+    }  # fmt: skip
+    body = f"data: {json.dumps({'done': [result]})}\n\n"
+    page.route("**/studio/translate", lambda route: route.fulfill(body=body, content_type="text/event-stream"))
+
+
+def drawn_links(page: Any) -> dict[tuple[int, int], float]:
+    """The lines by target and source word, and how far their ends are from those words, in pixels."""
+    ends = page.evaluate("""() => {
+        const frame = document.querySelector(".ribbon").getBoundingClientRect();
+        const boxOf = (word) => word.getBoundingClientRect();
+        const [sources, targets] = ["source", "target"].map((side) =>
+            [...document.querySelectorAll(`.${side} .word`)].map(boxOf));
+        return [...document.querySelectorAll("path[data-link]")].map((path) => {
+            const [t, s] = path.dataset.link.split(" ").map(Number), length = path.getTotalLength();
+            const [from, to] = [path.getPointAtLength(0), path.getPointAtLength(length)];
+            const middle = (box) => box.left + box.width / 2 - frame.left;
+            const across = [from.x - middle(sources[s]), to.x - middle(targets[t])];
+            const [start, end] = targets[t].top > sources[s].top ? ["bottom", "top"] : ["top", "bottom"];
+            const down = [from.y + frame.top - sources[s][start], to.y + frame.top - targets[t][end]];
+            return [t, s, Math.max(...across.map(Math.abs), ...down.map(Math.abs))];
+        });
+    }""")
+    return {(t, s): off for t, s, off in ends}
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("target", [ENGLISH.upper(), ARABIC, JAPANESE], ids=["latin", "arabic", "japanese"])
+def test_lines_end_at_their_words_however_these_wrap(page: Any, address: str, width: int, target: str) -> None:
+    answer_with(page, ENGLISH, target)
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(f"{address}/#translate?model=transformer&text=any")
+    page.wait_for_selector("path[data-link]")
+    words = page.locator(".words.target .word")
+    wraps = width == 390
+    expect(page.locator(".ribbon.wrapped")).to_have_count(int(wraps))
+    page.wait_for_timeout(200)
+    strongest = {(t, t) for t in range(len(target.split()))}
+    links = drawn_links(page)
+    assert set(links) >= strongest and (set(links) == strongest) == wraps and max(links.values()) < 1
+    left = words.evaluate_all("all => all.map(word => word.getBoundingClientRect().left)")
+    assert (left[0] > left[1]) == (target == ARABIC)  # the first word is on the right
+    page.set_viewport_size({"width": 1670 - width, "height": 844})
+    expect(page.locator(".ribbon.wrapped")).to_have_count(int(not wraps))
+    page.wait_for_timeout(200)
+    assert max(drawn_links(page).values()) < 1
+    words.nth(2).focus()
+    expect(page.locator("path[data-link='2 3']")).to_have_count(1)  # all lines of this word
+
+
+def test_languages_of_the_words_are_named(page: Any, address: str) -> None:
+    answer_with(page, "the cat", "le chat")
+    page.goto(f"{address}/#translate?model=transformer&text=any")
+    expect(page.locator(".words.source")).to_have_attribute("lang", "en")
+    expect(page.locator(".words.target")).to_have_attribute("lang", "fr")
+    expect(page.get_by_label("Text", exact=True)).to_have_attribute("dir", "auto")
+
+
 def test_unknown_words_are_marked_and_a_link_restores_the_state(page: Any, address: str) -> None:
     page.goto(f"{address}/#translate?model=attention&text=the+zzyzx+sleeps&beam=2")
     page.wait_for_selector(".word.unknown")
@@ -161,9 +237,85 @@ def test_the_beam_tree_grows_step_by_step(page: Any, address: str) -> None:
     assert violations(page) == []
 
 
+def test_a_wide_tree_fades_at_its_edges_scrolls_by_keys_and_follows_the_step(page: Any, address: str) -> None:
+    words = ARABIC.split() + JAPANESE.split()
+    nodes = [
+        {"parent": at - 1, "step": at + 1, "text": word, "log_probability": -0.1, "total": -0.1 * at, "outcome": "best"}
+        for at, word in enumerate(words)
+    ]
+    nodes.append({**nodes[3], "text": "dropped", "outcome": "dropped"})
+    terms = dict.fromkeys(("log_probability", "rules", "divisor", "reward", "coverage", "rank"), -1.0)
+    hypothesis = {"text": " ".join(words), "tokens": len(words), "finished": True, **terms}
+    beam = {"nodes": nodes, "hypotheses": [hypothesis], "reason": ""}
+    page.route("**/studio/beam", lambda route: route.fulfill(json=beam))
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{address}/#search?model=transformer&text=any")
+    tree = page.get_by_role("region", name="Beam tree")
+    frame = page.locator(".frame", has=page.locator(".tree"))
+    expect(frame).to_have_attribute("data-more", "right")
+    overlaps = tree.evaluate("""tree => [...tree.querySelectorAll("g")].filter((node) => {
+        const [word, number] = [...node.querySelectorAll("text")].map((text) => text.getBBox());
+        return word.x + word.width > number.x;
+    }).length""")
+    assert overlaps == 0  # in every script
+    tree.focus()
+    page.keyboard.press("ArrowRight")
+    expect(frame).to_have_attribute("data-more", "left right")
+    page.keyboard.press("Home")
+    page.get_by_role("slider", name="Step").fill(str(len(words) - 1))
+    page.get_by_role("button", name="One step on").click()
+    expect(frame).to_have_attribute("data-more", "left")
+    page.locator("details", has_text="Values as a table").locator("summary").click()
+    expect(page.get_by_role("cell", name=" ".join(words[:4]), exact=True)).to_be_visible()
+    assert violations(page) == []
+
+
+def test_arrow_keys_choose_tabs(page: Any, address: str) -> None:
+    page.goto(f"{address}/#translate?model=transformer&text=the+cat")
+    page.get_by_role("link", name="Translate", exact=True).focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("link", name="Look inside")).to_be_focused()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Look inside")
+    page.get_by_role("button", name="Attention", exact=True).focus()
+    page.keyboard.press("End")
+    expect(page.get_by_role("button", name="Embeddings")).to_have_attribute("aria-pressed", "true")
+
+
+STUB = """
+import json, sys
+from harken.studio import example, worker
+
+example.STEPS = 4
+example.SETTINGS = (*example.SETTINGS, "train.max_steps=4", "train.log_every=1", "data.size=200")
+worker.main(worker.Library(**{key: value for key, value in json.loads(sys.argv[1]).items() if key != "plugins"}))
+"""
+
+
+def test_gates_and_gradients_are_never_empty(
+    browser: Any, runs: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no model is recurrent, the studio trains a small one, once."""
+    (tmp_path / "stub.py").write_text(STUB)
+    monkeypatch.setattr("harken.studio.workers.COMMAND", [sys.executable, str(tmp_path / "stub.py")])
+    try:
+        with listening(create_studio_app(runs / "transformer")) as url, browser.new_context() as context:
+            page = context.new_page()
+            page.set_default_timeout(WAIT)
+            page.goto(f"{url}/#inside?part=gates")
+            page.get_by_text("Training a small LSTM").wait_for()
+            page.wait_for_selector(".heat")
+            assert page.get_by_label("Model").input_value() == "small-lstm"
+            page.get_by_role("button", name="Gradients").click()
+            page.get_by_role("button", name="Measure").click()
+            page.wait_for_selector(".chart path")
+            assert violations(page) == []
+    finally:
+        shutil.rmtree(cache / "harken")
+
+
 def test_two_models_side_by_side(page: Any, address: str) -> None:
     page.goto(f"{address}/#compare?modela=attention&modelb=transformer&text=the+cat+sees+the+dog")
-    expect(page.locator(".words.target")).to_have_count(2)
+    expect(page.locator(".ribbon")).to_have_count(2)
     page.get_by_role("status").filter(has_text="words of A").or_(
         page.get_by_text("Both translations are the same")
     ).wait_for()
@@ -243,6 +395,25 @@ def test_dark_colours_follow_the_system_and_the_switch(page: Any, address: str) 
     page.reload()
     page.wait_for_selector(".words.target .word")
     assert page.evaluate(background) == "rgb(255, 255, 255)"  # the choice is kept
+
+
+def test_a_saved_picture_scrolls_on_a_phone_and_its_words_keep_their_size(browser: Any, tmp_path: Path) -> None:
+    words = ENGLISH.split()
+    nodes = [Branch(at - 1, word, -0.1 * at, 2) for at, word in enumerate(words)]
+    picture = BeamPicture(ENGLISH, nodes, [(ENGLISH, {"log P": -1.0})], "it won")
+    picture.save(tmp_path / "beam.html")
+    with browser.new_context(viewport={"width": 390, "height": 844}) as context:
+        page = context.new_page()
+        page.goto((tmp_path / "beam.html").as_uri())
+        tree = page.get_by_role("region", name=picture.heading)
+        frame = page.locator(".frame", has=tree)
+        expect(frame).to_have_attribute("data-more", re.compile("right"))
+        tree.focus()
+        page.keyboard.press("ArrowRight")
+        expect(frame).to_have_attribute("data-more", "left right")
+        assert tree.locator("svg").bounding_box()["width"] > 2 * 390
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert violations(page) == []
 
 
 @pytest.mark.slow

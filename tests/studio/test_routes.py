@@ -35,7 +35,7 @@ TEXT = "the black cat sleeps"
 WORK = [
     *(("GET", f"/studio/{name}") for name in ("models", "runs", "metrics", "documents", "lab", "input")),
     *(("POST", f"/studio/{name}") for name in ("translate", "alternatives", "inside", "gates", "gradients")),
-    *(("POST", f"/studio/{name}") for name in ("neighbours", "beam", "lab/run", "lab/explore", "answer")),
+    *(("POST", f"/studio/{name}") for name in ("neighbours", "beam", "lab/run", "lab/explore", "example", "answer")),
 ]
 
 
@@ -102,6 +102,11 @@ def test_gates_have_a_figure_for_each_layer_and_the_words_below(client: Any) -> 
     panel = found[0]["panels"][0]
     assert panel["kind"] == "heat" and len(panel["columns"]) == 5 and panel["columns"][-1] == "</s>"
     assert all(0 <= strength <= 1 for row in panel["strengths"] for strength in row)
+
+
+def test_neighbours_say_how_many_examples_they_were_learned_from(client: Any) -> None:
+    answered = client.post("/studio/neighbours", json={"model": "attention", "word": "cat", "count": 3}).json()
+    assert answered["examples"] == 200 and len(answered["neighbours"]) == 3
 
 
 def test_gradients_have_a_verdict(client: Any) -> None:

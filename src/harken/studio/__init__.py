@@ -2,6 +2,7 @@
 
 app.py          the page for a folder of runs (`harken studio`), or beside a server (`harken serve --studio`)
 library.py      the models and runs that the page knows, loaded when they are first asked for
+example.py      the studio's own small recurrent model, trained when it is first needed
 translating.py  translations with the probability of every word, their alignment, alternatives
 inside.py       attention of every head, words switched off, gates, gradients, neighbours
 searching.py    the beam as a tree

@@ -16,6 +16,7 @@ from typing import Any
 from harken.errors import UserError
 from harken.registry import plugin_places
 from harken.run_folders.reading import Run, folders_of_runs, is_running, read_run
+from harken.studio.example import NAME, example_folder, is_trained
 from harken.training.folder import CARD, MODEL, RECIPE
 from harken.training.log import METRICS
 
@@ -74,31 +75,21 @@ class Library:
             UserError: there is no run of this name.
         """
         known = self.folders()
+        if name == NAME and is_trained():
+            known.setdefault(name, example_folder())
         if name not in known:
             raise UserError(f"there is no run {name!r}; known are {', '.join(known) or 'none'}")
         return known[name]
 
     def models(self) -> list[dict[str, Any]]:
         """Name, task and network of every folder with weights."""
-        models = []
-        for name, folder in self.folders().items():
-            if (folder / MODEL).is_file():
-                recipe = cached_run(folder).recipe
-                model = recipe.get("model", {})
-                models.append(
-                    {
-                        "name": name,
-                        "task": recipe.get("task", ""),
-                        "architecture": str(model.get("architecture", "")),
-                        "network": network_name(model),
-                        "beam": recipe.get("search", {}).get("beam"),
-                        "length_penalty": recipe.get("search", {}).get("length_penalty"),
-                        "corpus": str(recipe.get("data", {}).get("corpus", "")),
-                        "attends": model.get("attention") != "none",
-                        "recurrent": "recurrent" in parts_of(model),
-                        "direction": str(recipe.get("data", {}).get("direction", "")),
-                    }
-                )
+        return [describe_model(name, folder) for name, folder in self.folders().items() if (folder / MODEL).is_file()]
+
+    def with_example(self) -> list[dict[str, Any]]:
+        """The models, and where none of them is recurrent the studio's own one, once it is trained."""
+        models = self.models()
+        if is_trained() and not any(model["recurrent"] for model in models):
+            models.append(describe_model(NAME, example_folder()))
         return models
 
     def open(self, name: str, task: str | None = None) -> LoadedModel:
@@ -151,11 +142,42 @@ def _stamp(path: Path) -> tuple[int, int]:
     return status.st_mtime_ns, status.st_size
 
 
+def describe_model(name: str, folder: Path) -> dict[str, Any]:
+    """What the page needs to know of a model, from its recipe."""
+    recipe = cached_run(folder).recipe
+    model, data, search = (recipe.get(table, {}) for table in ("model", "data", "search"))
+    return {
+        "name": name,
+        "task": recipe.get("task", ""),
+        "architecture": str(model.get("architecture", "")),
+        "network": network_name(model),
+        "beam": search.get("beam"),
+        "length_penalty": search.get("length_penalty"),
+        "corpus": str(data.get("corpus", "")),
+        "attends": model.get("attention") != "none",
+        "recurrent": "recurrent" in parts_of(model),
+        "direction": str(data.get("direction", "")),
+        "languages": languages_of(data),
+    }
+
+
 def parts_of(model: Mapping[str, Any]) -> set[str]:
     """The architectures in a recipe's `[model]`: its own, and that of its decoder where that differs."""
     decoder = model.get("decoder")
     own = {str(model.get("architecture", "recurrent"))}
     return own | ({str(decoder.get("architecture", ""))} if isinstance(decoder, Mapping) else set())
+
+
+def languages_of(data: Mapping[str, Any]) -> list[str]:
+    """The language codes of the two sides in a recipe's `[data]`; none where they are not known.
+
+    >>> languages_of({"corpus": "phrasebook", "direction": "en-fr"}), languages_of({"pair": "de-en"}), languages_of({})
+    (['en', 'fr'], ['de', 'en'], [])
+    """
+    named = str(data.get("pair") or (data.get("direction") if data.get("corpus") == "phrasebook" else "") or "-")
+    codes = [data.get("source_language"), data.get("target_language")]
+    pair = [str(code or part) for code, part in zip(codes, named.partition("-")[::2], strict=True)]
+    return pair if all(pair) else []
 
 
 def network_name(model: Mapping[str, Any]) -> str:

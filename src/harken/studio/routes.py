@@ -164,7 +164,7 @@ def create_studio(library: Library, settings: ServerSettings, identify: Callable
 
     @router.get("/studio/models")
     def models() -> dict[str, Any]:
-        return {"models": library.models(), "api": library.root is None}
+        return {"models": library.with_example(), "api": library.root is None}
 
     @router.get("/studio/runs")
     def list_runs() -> dict[str, Any]:
@@ -217,6 +217,10 @@ def create_studio(library: Library, settings: ServerSettings, identify: Callable
     @router.post("/studio/lab/run")
     async def run_experiment(request: Request, body: ExperimentBody) -> Response:
         return await stream(request, lab_pool, "experiment", body.model_dump())
+
+    @router.post("/studio/example")
+    async def train_example(request: Request) -> Response:
+        return await stream(request, lab_pool, "train_example", {})
 
     @router.get("/studio/input")
     async def describe_input(request: Request, model: str) -> Response:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.studio.library import Library, cached_run, network_name
+from harken.tasks.data_record import DataRecord
 from harken.training.folder import CARD, MODEL, RECIPE
 
 MAX_POINTS = 2000  # of a curve; longer ones are thinned evenly
@@ -64,6 +65,17 @@ def documents(folder: Path) -> dict[str, str]:
         path = folder / name
         texts[key] = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     return texts
+
+
+def count_examples(folder: Path) -> int | None:
+    """How many examples a model was trained on; None where its folder does not say.
+
+    Raises:
+        UserError: data.json is damaged.
+    """
+    record = DataRecord.load(folder)
+    part = record.parts.get("train") if record else None
+    return int(part.partition(":")[0]) if part else None
 
 
 def data_name(data: dict[str, Any]) -> str:

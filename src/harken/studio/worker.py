@@ -80,10 +80,12 @@ class Tasks:
         }
 
     def neighbours(self, model: str, word: str, side: str, count: int) -> Any:
-        """The nearest words by their embeddings."""
+        """The nearest words by their embeddings, and how many examples these were learned from."""
         from harken.studio.inside import neighbours
+        from harken.studio.runs import count_examples
 
-        return neighbours(self.library.open(model).model, word, side, count)
+        examples = count_examples(self.library.folder(model))
+        return {**neighbours(self.library.open(model).model, word, side, count), "examples": examples}
 
     def beam(self, model: str, text: str, beam: int | None, length_penalty: float | None) -> Any:
         """The tree of the beam search."""
@@ -122,6 +124,13 @@ class Tasks:
         from harken.studio.laboratory import run_claim
 
         return {"report": run_claim(name, seed, quick, self.emit)}
+
+    def train_example(self) -> Any:
+        """Events with the progress of training the studio's own recurrent model."""
+        from harken.studio.example import train_example
+
+        train_example(self.emit)
+        return {"done": 1}
 
 
 def main(library: Library) -> None:

@@ -6,6 +6,7 @@ import json
 import shlex
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,13 +24,20 @@ if TYPE_CHECKING:
 
 DEFAULT_OUT = Path("runs/demo")
 RECIPE = "phrasebook-transformer"
-SENTENCES = (  # each shows one thing that French does otherwise
-    "the black cat does not see the small dog",  # adjectives after and before the noun, ne ... pas around the verb
-    "the young queen wrote him a long letter",  # past tense, and a pronoun that moves before the verb
-    "she bought a red dress and she lost it",  # elision, and a participle that agrees
-    "will we see the beautiful castle tomorrow?",  # a question, and the future
-    "my sister sold the beautiful house that she bought because she was sad",  # a relative clause, and a reason
-)
+SENTENCES = {  # with their references; each shows one thing that French does otherwise
+    # adjectives after and before the noun, ne ... pas around the verb
+    "the black cat does not see the small dog": "le chat noir ne voit pas le petit chien",
+    # past tense, and a pronoun that moves before the verb
+    "the young queen wrote him a long letter": "la jeune reine lui a écrit une longue lettre",
+    # elision, and a participle that agrees
+    "she bought a red dress and she lost it": "elle a acheté une robe rouge et elle l'a perdue",
+    # a question, and the future
+    "will we see the beautiful castle tomorrow?": "est-ce que nous verrons le beau château demain ?",
+    # a relative clause, and a reason
+    "my sister sold the beautiful house that she bought because she was sad": (
+        "ma sœur a vendu la belle maison qu'elle a achetée parce qu'elle était triste"
+    ),
+}
 PICTURED = 0  # the sentence whose alignment is drawn
 
 
@@ -65,7 +73,10 @@ def demo(
         result = translator.evaluate(pairs, progress=tick)
     best = translator.translate(list(SENTENCES), attention=True)
     if as_json:
-        translations = [{"source": translation.source, "text": translation.text} for translation in best]
+        translations = [
+            {"source": translation.source, "text": translation.text, "reference": reference}
+            for translation, reference in zip(best, SENTENCES.values(), strict=True)
+        ]
         print(json.dumps({"model": str(out), **result.to_dict(), "translations": translations}, ensure_ascii=False))
         return
     print(f"\nTest BLEU {result.bleu.value:.2f}   ({result.bleu.signature})")
@@ -74,6 +85,7 @@ def demo(
 
     print("\nFive sentences:\n")
     print_table(("English", "French"), [(translation.source, translation.text) for translation in best])
+    print(f"\n{compare_with_references([translation.text for translation in best])}")
     picture = best[PICTURED].map()
     print(f"\nWhich word came from which:\n\n{picture.to_terminal()}\n")
     for name in ("alignment.html", "alignment.png"):
@@ -85,6 +97,15 @@ def demo(
         studio(out, open_page=True)
     else:
         print(f"\nTo translate and look inside in the browser: {program()} studio {shlex.quote(str(out))} --open")
+
+
+def compare_with_references(texts: Sequence[str]) -> str:
+    """How many of the five translations are the references, and the references of the others."""
+    pairs = zip(SENTENCES.items(), texts, strict=True)
+    others = [(source, reference) for (source, reference), text in pairs if text != reference]
+    lines = [f"{len(texts) - len(others)} of {len(texts)} are the reference translation."]
+    lines += [f"“{source}” is not: the reference is “{reference}”." for source, reference in others]
+    return "\n".join(lines)
 
 
 def trained(out: Path) -> Translator:

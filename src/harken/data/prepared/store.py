@@ -33,7 +33,7 @@ from filelock import FileLock, Timeout
 
 from harken.data.io.files import COMPRESSIONS
 from harken.errors import UserError
-from harken.files import atomic_write, expand_user, sync_folder
+from harken.files import atomic_write, cache_folder, expand_user, sync_folder
 
 FORMAT = 1  # of the entries; part of every key
 DONE = "entry.json"
@@ -70,8 +70,7 @@ def prepared_folder(chosen: str | None, files: Iterable[str | Path]) -> Path | N
 
 def default_folder() -> Path:
     """The folder of prepared data below the user's cache folder."""
-    root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else expand_user("~/.cache")) / "harken" / "prepared"
+    return cache_folder() / "prepared"
 
 
 def key_of(*values: Any) -> str:

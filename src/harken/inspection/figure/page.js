@@ -54,6 +54,11 @@
       entry.focus();
     });
   }
+  for (const region of root.querySelectorAll(".frame > .scroll")) {  // edges beyond which there is more
+    const look = () => { region.parentNode.dataset.more = `${region.scrollLeft > 1 ? "left" : ""} ${region.scrollLeft + region.clientWidth < region.scrollWidth - 1 ? "right" : ""}`; };
+    new ResizeObserver(look).observe(region);
+    region.addEventListener("scroll", look, { passive: true });
+  }
   const buttons = [...root.querySelectorAll(".picker button")], sections = [...root.querySelectorAll("section[data-view]")];
   const choose = (chosen) => {
     for (const button of buttons) button.setAttribute("aria-pressed", button.dataset.view === chosen);

@@ -21,6 +21,7 @@ from harken.inspection.figure.text import cut, printable
 from harken.inspection.figure.values import number, table
 
 ROOMY = 14  # up to this many columns the number stands in the cell
+LEAST = 0.75  # of its size on paper that a drawing keeps in a narrow window, so that its words can be read
 
 
 def draw_page(title: str, figures: Sequence[Figure], tail: str = "") -> str:
@@ -35,7 +36,7 @@ def draw_page(title: str, figures: Sequence[Figure], tail: str = "") -> str:
     if picking:
         kind = ' class="with-grid"' if " / " in figures[0].name else ""
         sections = f"<div{kind}>{_picker([figure.name for figure in figures])}<div>{sections}</div></div>"
-    return page(title, f"<h1>{text(title)}</h1>{sections}{tail}")
+    return page(title, f'<h1 dir="auto">{text(title)}</h1>{sections}{tail}')
 
 
 def page(title: str, body: str) -> str:
@@ -53,7 +54,7 @@ def page(title: str, body: str) -> str:
 
 def section(figure: Figure, above: str = "", picking: bool = False, hidden: bool = False) -> str:
     """One figure: its title unless it stands `above` already, its panels, and its note."""
-    heading = "" if figure.title in ("", above) else f"<h2>{text(figure.title)}</h2>"
+    heading = "" if figure.title in ("", above) else f'<h2 dir="auto">{text(figure.title)}</h2>'
     heats = [panel for panel in figure.panels if isinstance(panel, Heat)]
     named = sum(panel.row_names for panel in heats)
     maps = "".join(heat_table(panel, figure.title, len(heats), named) for panel in heats)
@@ -75,7 +76,14 @@ def _drawing(panels: Sequence[Panel], figure: Figure) -> str:
     wide = float(svg.split(' width="', 1)[1].split("pt", 1)[0]) * 4 / 3
     tables = "".join(value_table(*values, caption=panel.title) for panel in panels if (values := table(panel))[1])
     details = f"<details><summary>Values as a table</summary>{tables}</details>" if tables else ""
-    return f'<div style="max-width:{1.3 * wide:.0f}px">{svg}</div>{details}'
+    sized = f'<div style="min-width:{LEAST * wide:.0f}px;max-width:{1.3 * wide:.0f}px">{svg}</div>'
+    return _scrolling(sized, figure.title or "Figure") + details
+
+
+def _scrolling(inside: str, label: str) -> str:
+    """A region that scrolls where it is wider than the window, by keys as well; edges with more beyond them fade."""
+    region = f'<div class="scroll" tabindex="0" role="region" aria-label="{text(label)}">{inside}</div>'
+    return f'<div class="frame">{region}</div>'
 
 
 def heat_table(panel: Heat, title: str = "", beside: int = 1, named: int = 1) -> str:
@@ -98,10 +106,10 @@ def heat_table(panel: Heat, title: str = "", beside: int = 1, named: int = 1) ->
     key = f'<div class="key">{number(low) or 0}<i{" class=signed" * panel.signed}></i>{number(high)}</div>'
     label = text(f"{panel.title or title}: {panel.x_label} across, {panel.y_label} down")
     return (
-        f'<div>{own}{key}<div class="scroll" tabindex="-1"><table class="map{kind}" '
+        f'<div>{own}{key}<div class="frame"><div class="scroll" tabindex="-1"><table class="map{kind}" '
         f'style="--n:{max(len(panel.columns), 1) * beside};--k:{named}" aria-label="{label}">'
         f'<thead><tr><th class="corner" scope="col">{corner}</th>{head}</tr></thead>\n'
-        f"<tbody>{''.join(body)}</tbody></table></div>{mark}</div>\n"
+        f"<tbody>{''.join(body)}</tbody></table></div></div>{mark}</div>\n"
     )
 
 
@@ -124,12 +132,12 @@ def value_table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption:
     """Rows of numbers, each named by its first cell."""
     head = "".join(f'<th scope="col">{text(name)}</th>' for name in headings)
     body = "".join(
-        f'<tr><th scope="row">{text(first)}</th>' + "".join(f"<td>{text(cell)}</td>" for cell in rest) + "</tr>"
+        f'<tr><th scope="row" dir="auto">{text(first)}</th>{"".join(f"<td>{text(cell)}</td>" for cell in rest)}</tr>'
         for first, *rest in rows
     )
     named = f"<caption>{text(caption)}</caption>" if caption else ""
     inside = f"{named}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    return f'<div class="scroll"><table class="values">{inside}</table></div>'
+    return _scrolling(f'<table class="values">{inside}</table>', caption or "Table")
 
 
 def _picker(names: list[str]) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FEW = 3  # up to this many lines of carriers, the h of an LSTM is drawn as well as its C
 MEANINGS = {
     "× a step": "what one step back does to the gradient, by a line fitted to its logarithm",
-    "halves or doubles": "steps in which it is halved where it shrinks, or doubled where it grows",
+    "halves or doubles": "steps in which it is halved where it shrinks, or doubled where it grows; near 1 it stays",
     "arrives": "share of the gradient that arrives at the longest distance, by that line",
     "rows": "how many rows stand behind the farthest point; the curve stops where fewer than 8 are left",
     "max σ(U)": "largest singular value of the recurrent weights, all gates together",
@@ -162,7 +162,7 @@ def _numbers(layer: LayerFlow) -> list[str]:
         layer.cell,
         verdict.kind,
         _known(verdict.factor, ".3f"),
-        f"{verdict.change} in {verdict.half_life:.3g} steps" if verdict.half_life < 10_000 else "",
+        verdict.pace,
         _known(verdict.share, ".2g"),
         str(verdict.rows),
         _known(weight, ".3f"),

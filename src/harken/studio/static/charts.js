@@ -1,5 +1,5 @@
 // Lines and bars as SVG, with a tip at the pointer, a legend, and the numbers as a table.
-import { html, useLayoutEffect, useRef, useState, showTip, hideTip, number } from "./lib.js";
+import { html, useLayoutEffect, useRef, useState, showTip, hideTip, number, Scroll } from "./lib.js";
 import { scale } from "./scales.js";
 
 const MOST = 700, LEFT = 66, RIGHT = 14, TOP = 12, BOTTOM = 44;
@@ -50,7 +50,7 @@ function Axes({ x, y, wide, tall, xLabel, yLabel, xTicks }) {
     <line class="axis" x1=${LEFT} x2=${wide - RIGHT} y1=${tall - BOTTOM} y2=${tall - BOTTOM} />
     ${(xTicks || x.ticks.map((tick) => [tick, x.text(tick)])).map(([at, text]) => html`<text key=${`x${at}`} x=${x.place(at)} y=${tall - BOTTOM + 17} text-anchor="middle">${text}</text>`)}
     <text x=${(LEFT + wide - RIGHT) / 2} y=${tall - 8} text-anchor="middle">${xLabel}</text>
-    <text transform=${`translate(12 ${(TOP + tall - BOTTOM) / 2}) rotate(-90)`} text-anchor="middle">${yLabel}</text>`;
+    <text transform=${`translate(12 ${(TOP + tall - BOTTOM) / 2}) rotate(-90)`} text-anchor="middle" style=${{ fontSize: `${Math.min(12, (tall - TOP - BOTTOM) / (0.55 * yLabel.length))}px` }}>${yLabel}</text>`;
 }
 
 const Marks = ({ marks, x, y, wide, tall }) => (marks || []).map((mark) => mark.axis === "x"
@@ -124,5 +124,5 @@ export function Numbers({ head, rows }) {
   return html`<details onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>Values as a table</summary>${open && html`<${Table} head=${head} rows=${rows()} />`}</details>`;
 }
 
-export const Table = ({ head, rows, best = -1 }) => html`<div class="scroll" tabindex="0" role="region" aria-label="Table"><table class="plain"><thead><tr>${head.map((one, at) => html`<th key=${at} scope="col">${one}</th>`)}</tr></thead>
-  <tbody>${rows.map((row, at) => html`<tr key=${at} class=${at === best ? "best" : ""}>${row.map((cell, column) => html`<td key=${column} class=${column && (typeof cell === "number" || /^[-−+×]?[\d.,]+([eE%×]|$)/.test(cell)) ? "n" : ""}>${typeof cell === "number" ? number(cell, 4) : cell}</td>`)}</tr>`)}</tbody></table></div>`;
+export const Table = ({ head, rows, best = -1 }) => html`<${Scroll} label="Table"><table class="plain"><thead><tr>${head.map((one, at) => html`<th key=${at} scope="col">${one}</th>`)}</tr></thead>
+  <tbody>${rows.map((row, at) => html`<tr key=${at} class=${at === best ? "best" : ""}>${row.map((cell, column) => html`<td key=${column} dir="auto" class=${column && (typeof cell === "number" || /^[-−+×]?[\d.,]+([eE%×]|$)/.test(cell)) ? "n" : ""}>${typeof cell === "number" ? number(cell, 4) : cell}</td>`)}</tr>`)}</tbody></table><//>`;

@@ -1,6 +1,6 @@
 // Figures of harken.inspection: every kind of panel that the command line can draw.
-import { html, useEffect, useRef, useState, showTip, hideTip } from "./lib.js";
-import { Lines, Bars } from "./charts.js";
+import { html, useEffect, useRef, useState, showTip, hideTip, Scroll } from "./lib.js";
+import { Lines, Bars, Numbers } from "./charts.js";
 
 const shade = (strength) => (Math.abs(strength) < 0.004 ? "var(--empty)" : `color-mix(in srgb, var(--${strength < 0 ? "warm" : "ink"}) ${Math.round(100 * Math.abs(strength))}%, var(--empty))`);
 
@@ -21,11 +21,11 @@ export function Heat({ panel, onRow, onColumn, offRows = [], offColumns = [], th
     showTip(`${panel.rows[row]} ← ${panel.columns[column]}\n${Number(panel.values[row][column] ?? 0).toFixed(3)}`, event);
   };
   const name = (text, at, press, off) => (press ? html`<button type="button" aria-pressed=${off.includes(at)} onClick=${() => press(at)} title="Switch this word off">${text}</button>` : text);
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${panel.title || "Weights"}><table class=${`heat ${dense ? "dense" : ""}`} onPointerLeave=${() => { setOn(null); hideTip(); }}>
-    <thead><tr><td style=${{ background: "none" }}></td>${panel.columns.map((text, at) => html`<th key=${at} scope="col" class=${on?.[1] === at ? "on" : ""}><span>${name(text, at, onColumn, offColumns)}</span></th>`)}</tr></thead>
-    <tbody>${panel.rows.map((text, row) => html`<tr key=${row}><th scope="row" class=${on?.[0] === row ? "on" : ""}>${panel.row_names === false ? "" : name(text, row, onRow, offRows)}</th>
+  return html`<${Scroll} label=${panel.title || "Weights"}><table class=${`heat ${dense ? "dense" : ""}`} onPointerLeave=${() => { setOn(null); hideTip(); }}>
+    <thead><tr><td style=${{ background: "none" }}></td>${panel.columns.map((text, at) => html`<th key=${at} scope="col" class=${on?.[1] === at ? "on" : ""}><span dir="auto">${name(text, at, onColumn, offColumns)}</span></th>`)}</tr></thead>
+    <tbody>${panel.rows.map((text, row) => html`<tr key=${row}><th scope="row" dir="auto" class=${on?.[0] === row ? "on" : ""}>${panel.row_names === false ? "" : name(text, row, onRow, offRows)}</th>
       ${panel.columns.map((_, column) => { const strength = panel.strengths[row][column], shown = Math.abs(strength) >= threshold ? strength : 0; return html`<td key=${column} style=${{ background: shade(shown), color: dense ? null : textOn(shown) }} onPointerMove=${(event) => point(row, column, event)}>${!dense && panel.form !== "" && Math.abs(shown) > 0.045 ? Number(panel.values[row][column]).toFixed(2).replace(/^0/, "").replace("1.00", "1") : ""}</td>`; })}</tr>`)}</tbody>
-  </table></div>`;
+  </table><//>`;
 }
 
 // The current value of a colour, for canvases; drawn again when the theme changes.
@@ -75,7 +75,7 @@ function Raster({ panel }) {
     </div></div>`;
 }
 
-const Tokens = ({ panel }) => html`<p class="tokens" onPointerLeave=${hideTip}>${panel.tokens.map((token, at) => html`<span key=${at} style=${{ background: `color-mix(in srgb, var(--warm) ${Math.round(45 * Math.min(1, panel.values[at] / panel.high))}%, transparent)` }} onPointerMove=${(event) => showTip(`${token}\n${panel.values[at].toFixed(2)} ${panel.unit}`, event)}>${token}</span> `)}</p>`;
+const Tokens = ({ panel }) => html`<p class="tokens" dir="auto" onPointerLeave=${hideTip}>${panel.tokens.map((token, at) => html`<span key=${at} style=${{ background: `color-mix(in srgb, var(--warm) ${Math.round(45 * Math.min(1, panel.values[at] / panel.high))}%, transparent)` }} onPointerMove=${(event) => showTip(`${token}\n${panel.values[at].toFixed(2)} ${panel.unit}`, event)}>${token}</span> `)}</p><${Numbers} head=${["token", panel.unit]} rows=${() => panel.tokens.map((token, at) => [token, panel.values[at]])} />`;
 
 function ImageMap({ pixels, weights, caption, boxes = [] }) {
   const canvas = useRef();
@@ -91,7 +91,7 @@ function ImageMap({ pixels, weights, caption, boxes = [] }) {
     context.strokeStyle = "#ffa46e";
     for (const [left, top, right, bottom] of boxes) context.strokeRect(left * columns, top * rows, (right - left) * columns, (bottom - top) * rows);
   }, [pixels, weights]);
-  return html`<figure><canvas ref=${canvas} role="img" aria-label=${caption || "the image"}></canvas><figcaption>${caption || "image"}</figcaption></figure>`;
+  return html`<figure><canvas ref=${canvas} role="img" aria-label=${caption || "the image"}></canvas><figcaption dir="auto">${caption || "image"}</figcaption></figure>`;
 }
 
 const Images = ({ panel }) => html`<div class="images"><${ImageMap} pixels=${panel.pixels} boxes=${panel.boxes} />${panel.words.map((word, at) => html`<${ImageMap} key=${at} pixels=${panel.pixels} weights=${panel.weights[at]} caption=${word} />`)}</div>`;

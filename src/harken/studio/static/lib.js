@@ -109,11 +109,36 @@ export const Problem = ({ problem }) => problem && html`<p class="problem" role=
 
 export const Busy = ({ busy, children = "Working" }) => html`<span class="busy" role="status" hidden=${!busy}>${children} …</span>`;
 
+// A region that scrolls by touch, wheel and arrow keys, with a fade at each edge beyond which there is more.
+export function Scroll({ label, children, box }) {
+  const own = useRef(), region = box || own, [more, setMore] = useState("");
+  useLayoutEffect(() => {
+    const node = region.current;
+    const look = () => setMore([node.scrollLeft > 1 && "left", node.scrollLeft + node.clientWidth < node.scrollWidth - 1 && "right"].filter(Boolean).join(" "));
+    const watcher = new ResizeObserver(look);
+    for (const part of [node, ...node.children]) watcher.observe(part);
+    node.addEventListener("scroll", look, { passive: true });
+    return () => { watcher.disconnect(); node.removeEventListener("scroll", look); };
+  }, []);
+  return html`<div class="frame" data-more=${more}><div class="scroll" ref=${region} tabindex="0" role="region" aria-label=${label}>${children}</div></div>`;
+}
+
+// Arrow keys, Home and End choose among the links or buttons of a group.
+export function chooseByArrow(event) {
+  const all = [...event.currentTarget.querySelectorAll("a, button")], at = all.indexOf(document.activeElement);
+  const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 }[event.key];
+  if (at < 0 || next === undefined) return;
+  event.preventDefault();
+  const chosen = all[(next + all.length) % all.length];
+  chosen.focus();
+  chosen.click();
+}
+
 export const Meter = ({ value }) => html`<span class="meter" aria-hidden="true"><b style=${{ width: `${Math.max(1, 100 * value)}%` }}></b></span>`;
 
 // A text field whose text lives in the address.
 export const TextBox = ({ label, value, onInput, rows = 3, id, ...more }) => html`
-  <${Field} label=${label}><textarea id=${id} rows=${rows} spellcheck="false" maxlength="5000" value=${value} onInput=${(event) => onInput(event.target.value)} ...${more}></textarea><//>`;
+  <${Field} label=${label}><textarea id=${id} rows=${rows} spellcheck="false" maxlength="5000" dir="auto" value=${value} onInput=${(event) => onInput(event.target.value)} ...${more}></textarea><//>`;
 
 export function download(name, content, type) {
   const link = document.createElement("a");

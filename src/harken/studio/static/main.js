@@ -1,5 +1,5 @@
 // The frame of the page: tabs, theme, and the chosen view, which is loaded when it is first opened.
-import { html, render, useEffect, useState, get, setKey, useAddress, Field, Problem, hideTip } from "./lib.js";
+import { html, render, useEffect, useState, get, stream, setKey, useAddress, Field, Problem, hideTip, chooseByArrow } from "./lib.js";
 
 const VIEWS = {
   translate: ["Translate", "Type, and see each word as it becomes certain, how sure the model is, and where it came from."],
@@ -47,6 +47,16 @@ function App() {
     setState([401, 403].includes(problem.status) ? "key" : problem.message);
   });
   useEffect(() => { load(); }, []);
+  // The training of the studio's own recurrent model goes on while other views are open.
+  const [training, setTraining] = useState(null);
+  const train = () => {
+    if (training && !training.problem) return;
+    setTraining({ say: "preparing" });
+    stream("studio/example", {}, (message) => {
+      if (message.error) throw new Error(message.error);
+      setTraining(message);
+    }).then(load).catch((problem) => setTraining({ problem }));
+  };
   useEffect(() => {
     hideTip();
     document.title = `${VIEWS[name][0]} · harken studio`;
@@ -57,7 +67,7 @@ function App() {
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to the content</a>
     <header class="top">
       <div class="brand"><img src="studio/static/icon.svg" alt="" />harken studio</div>
-      <nav class="tabs" aria-label="Views">
+      <nav class="tabs" aria-label="Views" onKeyDown=${chooseByArrow}>
         ${Object.entries(VIEWS).map(([key, [title]]) => html`<a key=${key} href=${`#${key}`} aria-current=${key === name ? "page" : null}>${title}</a>`)}
       </nav>
       <button class="theme" onClick=${switchTheme} aria-label=${`Switch to ${theme === "dark" ? "light" : "dark"} colours`}>${theme === "dark" ? "☀ Light" : "☾ Dark"}</button>
@@ -68,7 +78,7 @@ function App() {
       ${state === "key" ? html`<${KeyForm} problem=${refusal} done=${load} />`
       : state === "loading" ? html`<p class="busy" role="status">Loading …</p>`
       : state !== "ready" ? html`<p class="problem" role="alert">${state}</p>`
-      : View ? html`<${View} key=${name} models=${known.models} params=${params} change=${change} />` : null}
+      : View ? html`<${View} key=${name} models=${known.models} params=${params} change=${change} training=${training} train=${train} />` : null}
     </main>
     <footer class="foot">harken · everything on this page runs on this server; nothing leaves it${known.api && html` · <a href="docs">API</a>`}</footer>`;
 }

@@ -9,7 +9,7 @@ function show(data) {
   for (const one of data) {
     const box = root.appendChild(document.createElement("section"));
     const rows = [["source", one.source_words], ["target", one.words]].map(([side, words]) => {
-      const row = box.appendChild(Object.assign(document.createElement("p"), { className: side }));
+      const row = box.appendChild(Object.assign(document.createElement("p"), { className: side, dir: "auto" }));
       return words.map((word, at) => {
         const span = row.appendChild(Object.assign(document.createElement("span"), { textContent: word.text, tabIndex: 0 }));
         row.append(" ");

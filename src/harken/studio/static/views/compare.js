@@ -30,7 +30,7 @@ function Side({ models, side, params, change, text, other, onResult }) {
       <${Range} label="Beam" min=${1} max=${12} value=${beam} onInput=${(next) => change({ [`beam${side}`]: next })} />
       <${Range} label="Length penalty" min=${0} max=${2} step=${0.1} value=${penalty} onInput=${(next) => change({ [`penalty${side}`]: next })} show=${(next) => next.toFixed(1)} /></div>
     <${Problem} problem=${problem} /><${Busy} busy=${busy && !result} />
-    ${result && html`<${Ribbon} result=${result} differs=${other ? differences(textOf(result), textOf(other)) : []} /><${Legend} attention=${Boolean(result.attention)} />
+    ${result && html`<${Ribbon} result=${result} languages=${model.languages} differs=${other ? differences(textOf(result), textOf(other)) : []} /><${Legend} attention=${Boolean(result.attention)} />
       <p class="note">Score ${number(result.score)}, mean probability of a word ${number(mean, 2)}, ${result.words.filter((word) => word.probability < 0.5).length} words below 0.5.</p>`}</section>`;
 }
 

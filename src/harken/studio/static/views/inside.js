@@ -1,5 +1,5 @@
 // Look inside: heads, with words and heads switched off; gates over time; gradients; embeddings.
-import { html, useEffect, useState, post, useWork, ModelSelect, Range, TextBox, Problem, Busy, Meter, Field, number } from "../lib.js";
+import { html, useEffect, useState, post, useWork, ModelSelect, Range, TextBox, Problem, Busy, Meter, Field, chooseByArrow, number } from "../lib.js";
 import { Ribbon, Legend } from "../ribbon.js";
 import { Figures, Heat, Pixels } from "../figure.js";
 import { Table } from "../charts.js";
@@ -21,7 +21,7 @@ function Changed({ value }) {
   const { changed } = value;
   const rows = value.words.map((word, at) => [word.text, changed.with[at].toFixed(3), changed.without[at].toFixed(3), (changed.without[at] - changed.with[at]).toFixed(3)]);
   return html`<div class="card"><h2>What changes</h2>
-    <p>All parts: <b>${value.text}</b></p><p>Without them: <b class="changed">${changed.text}</b>${changed.text === value.text && html` <span class="number">(the same)</span>`}</p>
+    <p>All parts: <b dir="auto">${value.text}</b></p><p>Without them: <b class="changed" dir="auto">${changed.text}</b>${changed.text === value.text && html` <span class="number">(the same)</span>`}</p>
     <p class="note">log P of the first translation: ${number(changed.log_probability[0])} with all parts, ${number(changed.log_probability[1])} without. Each word under teacher forcing:</p>
     <${Table} head=${["word", "probability", "without", "difference"]} rows=${rows} /></div>`;
 }
@@ -43,7 +43,7 @@ function Attention({ model, text }) {
   return html`
     <${Problem} problem=${problem} /><p><${Busy} busy=${busy} /></p>
     ${value && html`<div class="card"><h2>Translation</h2><p class="note">Choose a source word to switch it off: the model then reads an unknown word in its place.</p>
-      <${Ribbon} result=${value} gone=${words} onSource=${(place) => setWords(toggled(words, place))} /><${Legend} attention=${Boolean(value.attention)} /></div>`}
+      <${Ribbon} result=${value} languages=${model.languages} gone=${words} onSource=${(place) => setWords(toggled(words, place))} /><${Legend} attention=${Boolean(value.attention)} /></div>`}
     ${value?.changed && html`<${Changed} value=${value} />`}
     ${value && !map && html`<p class="note">This model has no attention heads. Its gates and gradients are in the other parts of this view.</p>`}
     ${map && html`<div class="card"><h2>Heads</h2>
@@ -67,7 +67,7 @@ function Gradients({ model, models, params, change }) {
   const [asked, ask] = useState(0);
   const count = Number(params.sentences ?? 32), other = params.against ?? "";
   const { value, busy, problem } = useWork((signal) => (asked ? post("studio/gradients", { model: model.name, sentences: count, compare: other ? [other] : [] }, signal) : null), [asked]);
-  return html`<p class="note">The gradient of the loss at the last word, at every earlier step, over sentences of the model's own validation data.</p>
+  return html`<p class="note">The gradient of the loss at the last word, or of the label, at every earlier step, over the model's own validation data.</p>
     <div class="bar"><${Range} label="Sentences" min=${8} max=${128} step=${8} value=${count} onInput=${(sentences) => change({ sentences })} />
       <${Field} label="Beside"><select value=${other} onChange=${(event) => change({ against: event.target.value })}><option value="">no other model</option>${models.filter((one) => one.name !== model.name && one.recurrent).map((one) => html`<option key=${one.name} value=${one.name} selected=${one.name === other}>${one.name}</option>`)}</select><//>
       <button type="button" class="button strong" disabled=${busy} onClick=${() => ask(asked + 1)}>Measure</button><${Busy} busy=${busy}>Going back through time<//></div>
@@ -82,17 +82,26 @@ function Neighbours({ model, params, change }) {
       ${model.task === "translate" && html`<${Field} label="Vocabulary"><select value=${side} onChange=${(event) => change({ side: event.target.value })}>${["source", "target"].map((one) => html`<option key=${one} value=${one} selected=${one === side}>${one}</option>`)}</select><//>`}<${Busy} busy=${busy} /></div>
     <${Problem} problem=${problem} />
     ${value && html`<div class="card"><h2>Nearest to “${value.word}” of ${value.size.toLocaleString("en")} tokens, by cosine in ${value.width} dimensions</h2>
-      <div class="options">${value.neighbours.map((one) => html`<button type="button" key=${one.word} onClick=${() => change({ word: one.word })}><b>${one.word}</b><span><${Meter} value=${Math.max(0, one.cosine)} /></span><span class="number">${one.cosine.toFixed(3)}</span></button>`)}</div></div>`}`;
+      ${value.examples && html`<p class="note">Learned from ${value.examples.toLocaleString("en")} training examples and nothing else: the neighbours are words that are used alike in them.${value.examples < 1e6 && " So small a corpus says little about meaning."}</p>`}
+      <div class="options">${value.neighbours.map((one) => html`<button type="button" key=${one.word} onClick=${() => change({ word: one.word })}><b dir="auto">${one.word}</b><span><${Meter} value=${Math.max(0, one.cosine)} /></span><span class="number">${one.cosine.toFixed(3)}</span></button>`)}</div></div>`}`;
 }
 
-export default function Inside({ models, params, change }) {
+// Gates and gradients where no model is recurrent: the studio trains a small one, once.
+function Training({ training, train }) {
+  useEffect(train, []);
+  if (training?.problem) return html`<${Problem} problem=${training.problem} /><p class="note">No model here is recurrent. Train one with harken train phrasebook-attention --out runs/attention, then open the studio again.</p>`;
+  return html`<div class="card" role="status"><h2>Training a small LSTM</h2><p>No model here is recurrent, so the studio trains one of its own that labels short reviews. It takes less than a minute, once.</p>
+    <progress aria-label="Progress of the training" value=${training?.done}></progress><p class="note">${training?.say}</p></div>`;
+}
+
+export default function Inside({ models, params, change, training, train }) {
   const part = PARTS[params.part] ? params.part : "attention";
   const usable = part === "attention" ? models.filter((one) => one.task === "translate") : part === "neighbours" ? models : models.filter((one) => one.recurrent);
   const model = pick(usable, params.model);
   const text = params.text ?? examplesOf(model)[0] ?? "";
   return html`
-    <div class="chips" role="group" aria-label="What to look at" style=${{ marginBottom: "14px" }}>${Object.entries(PARTS).map(([key, title]) => html`<button type="button" class="button" key=${key} aria-pressed=${key === part} onClick=${() => change({ part: key })}>${title}</button>`)}</div>
-    ${!model ? html`<p class="problem">No model here has this part${part === "gates" || part === "gradients" ? ": train a recurrent one with harken train phrasebook-attention --out runs/attention" : ""}.</p>` : html`
+    <div class="chips" role="group" aria-label="What to look at" onKeyDown=${chooseByArrow} style=${{ marginBottom: "14px" }}>${Object.entries(PARTS).map(([key, title]) => html`<button type="button" class="button" key=${key} aria-pressed=${key === part} onClick=${() => change({ part: key })}>${title}</button>`)}</div>
+    ${!model ? (part === "gates" || part === "gradients" ? html`<${Training} training=${training} train=${train} />` : html`<p class="problem">No model here has this part.</p>`) : html`
     <div class="bar"><${ModelSelect} models=${usable} value=${model.name} onChange=${(name) => change({ model: name })} /></div>
     ${(part === "attention" || part === "gates") && html`<${TextBox} label="Sentence" rows=${2} value=${text} onInput=${(value) => change({ text: value || " " })} />`}
     ${part === "attention" && text.trim() && html`<${Attention} key=${model.name} model=${model} text=${text} />`}

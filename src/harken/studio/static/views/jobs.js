@@ -22,7 +22,7 @@ function Ink({ points }) {
 }
 
 const Rows = ({ rows }) => rows.length > 0 && (rows[0].word !== undefined
-  ? html`<p class="tagged">${rows.map((one, at) => html`<span key=${at} title=${`probability ${one.value.toFixed(2)}`}>${one.word}<small>${one.name} ${number(one.value, 2)}</small></span>`)}</p>`
+  ? html`<p class="tagged" dir="auto">${rows.map((one, at) => html`<span key=${at} title=${`probability ${one.value.toFixed(2)}`}>${one.word}<small>${one.name} ${number(one.value, 2)}</small></span>`)}</p>`
   : html`<table class="plain"><tbody>${rows.map((one, at) => html`<tr key=${at}><td><b>${one.name}</b></td>${one.value !== undefined && html`<td style=${{ width: "180px" }}><${Meter} value=${one.value} /></td><td class="n">${number(one.value)}</td>`}</tr>`)}</tbody></table>`);
 
 function Recorder({ onFile }) {
@@ -89,7 +89,7 @@ function Job({ model, params, change }) {
       ${others.length > 0 && html`<details><summary>More options</summary><div class="bar">${others.map(option)}</div></details>`}</form>
     <${Problem} problem=${problem} />
     ${value && html`<div class="card">${value.title && html`<h2>${value.title}</h2>`}
-      ${value.text !== undefined && html`<p class="verdict">${text}<b>${value.text}</b></p>`}
+      ${value.text !== undefined && html`<p class="verdict" dir="auto">${text}<b>${value.text}</b></p>`}
       <${Rows} rows=${value.rows} />${value.points && html`<${Ink} points=${value.points} />`}
       ${value.caption && html`<p class="note">${value.caption}</p>`}<${Figures} figures=${value.figures.map((one) => (one.title === value.title ? { ...one, title: "" } : one))} /></div>`}`;
 }

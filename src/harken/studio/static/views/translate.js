@@ -36,12 +36,12 @@ function Alternatives({ body, result, at, choose, close }) {
     <${Problem} problem=${problem} /><${Busy} busy=${busy}>Asking for the next words<//>
     <div class="options">${value?.alternatives.map((one) => html`
       <button type="button" key=${one.next + one.text} onClick=${() => choose(one)}>
-        <b>${one.next || "(end)"}</b><span><${Meter} value=${one.probability} /><span class="number">${number(one.probability, 2)}</span></span><span class="rest">${one.text}</span>
+        <b dir="auto">${one.next || "(end)"}</b><span><${Meter} value=${one.probability} /><span class="number">${number(one.probability, 2)}</span></span><span class="rest" dir="auto">${one.text}</span>
       </button>`)}</div>
     <p><button type="button" class="button" onClick=${close}>Close</button></p></div>`;
 }
 
-function SentenceCard({ body, onResult }) {
+function SentenceCard({ body, languages, onResult }) {
   const [override, setOverride] = useState(null); // an alternative or another of the n best
   const [chosen, setChosen] = useState(null);
   const [part, setPart] = useState("");
@@ -55,11 +55,11 @@ function SentenceCard({ body, onResult }) {
   useEffect(() => { if (shown) onResult(shown); }, [shown]);
   return html`<section class="card" aria-busy=${busy} aria-label=${`Translation of ${body.text}`}>
     <${Problem} problem=${problem} />
-    ${busy && part ? html`<p class="pending" aria-live="off">${part} …</p>` : shown ? html`<${Ribbon} result=${shown} chosen=${chosen} onWord=${(at) => setChosen(chosen === at ? null : at)} />` : html`<p class="pending">${busy ? "…" : ""}</p>`}
+    ${busy && part ? html`<p class="pending" aria-live="off" dir="auto">${part} …</p>` : shown ? html`<${Ribbon} result=${shown} languages=${languages} chosen=${chosen} onWord=${(at) => setChosen(chosen === at ? null : at)} />` : html`<p class="pending">${busy ? "…" : ""}</p>`}
     ${override && html`<p class="note">Continued from your choice. <button type="button" class="button" onClick=${() => { setOverride(null); setChosen(null); }}>Back to the best translation</button></p>`}
     ${shown && chosen !== null && chosen < shown.words.length && html`<${Alternatives} body=${body} result=${shown} at=${chosen} choose=${(one) => { setOverride(one); setChosen(null); }} close=${() => setChosen(null)} />`}
     ${value?.length > 1 && html`<div class="ranked" role="group" aria-label="The best translations">
-      ${value.map((one, place) => html`<button type="button" key=${place} aria-pressed=${shown === one} onClick=${() => { setOverride(place ? one : null); setChosen(null); }}><span class="number">${one.score.toFixed(3)}</span><span>${one.text}</span></button>`)}</div>`}
+      ${value.map((one, place) => html`<button type="button" key=${place} aria-pressed=${shown === one} onClick=${() => { setOverride(place ? one : null); setChosen(null); }}><span class="number">${one.score.toFixed(3)}</span><span dir="auto" lang=${languages[1]}>${one.text}</span></button>`)}</div>`}
   </section>`;
 }
 
@@ -86,10 +86,10 @@ export default function Translate({ models, params, change }) {
       <button type="button" class="button" onClick=${copy}>${copied ? "Copied" : "Copy link"}</button>
       <button type="button" class="button" onClick=${() => save(text, sentences.map((one) => results.current.get(one)).filter(Boolean), model)}>Save as HTML</button>
     </div>
-    <${TextBox} label="Text" id="text" value=${text} rows=${2} onInput=${(value) => change({ text: value || " " })} autofocus=${true} placeholder="Type a sentence" />
+    <${TextBox} label="Text" id="text" value=${text} rows=${2} lang=${model.languages[0]} onInput=${(value) => change({ text: value || " " })} autofocus=${true} placeholder="Type a sentence" />
     <details open=${Boolean(params.glossary)} style=${{ margin: "0 0 12px" }}><summary>Glossary: terms that must be translated as given</summary>
       <${TextBox} label="One term a line: source = target" value=${params.glossary ?? ""} onInput=${(value) => change({ glossary: value })} rows=${2} placeholder="cat = minou" />
     </details>
-    <div aria-live="polite">${sentences.map((one, place) => html`<${SentenceCard} key=${place} body=${{ ...body, text: one }} onResult=${(result) => results.current.set(one, result)} />`)}</div>
+    <div aria-live="polite">${sentences.map((one, place) => html`<${SentenceCard} key=${place} body=${{ ...body, text: one }} languages=${model.languages} onResult=${(result) => results.current.set(one, result)} />`)}</div>
     ${sentences.length > 0 && html`<${Legend} attention=${model.attends !== false} unknown=${true} /><p class="note">Choose a word of the translation for other ways to go on from there.</p>`}`;
 }
