@@ -40,10 +40,8 @@ class SequenceTask(ABC, Generic[M, B]):
     mode: str = "min"
     unit: str = "tokens"  # what `size` counts
     unread: ClassVar[frozenset[str]] = frozenset({"validate_sentences"})  # keys of [train] that change nothing here
-    noise: ClassVar[int] = (
-        1  # of `harken.data.batching.token_batches`
+    noise: ClassVar[int] = 1  # of `harken.data.batching.token_batches`
     smallest_batch: int = 1024  # the least that `harken.training.planning.fitting` chooses for batch_tokens
-    )
 
     def __init__(self, model: M, settings: TrainConfig, lengths: np.ndarray, valid_lengths: np.ndarray) -> None:
         """`lengths` (N,) and `valid_lengths` are the steps of every example in training and in validation."""
