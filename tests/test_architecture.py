@@ -27,13 +27,26 @@ ALLOWED = {
     "recipe": {"data", "training", "registry"},
     "tasks": INNER_PACKAGES - {"kernels"} | {"embeddings", "recipe", "registry"},
     "run_folders": {"inspection", "metrics", "recipe", "tasks", "training"},
+    "adopt": {"api", "tasks", "training", "recipe", "data"},
     "export": {"tasks", "models", "nn", "kernels", "data"},
     "estimators": {"tasks", "training", "data", "metrics", "recipe", "registry", "plan", "card", "api"},
     "serving": INNER_PACKAGES | {"tasks", "api", "recipe", "registry"},
     "lab": INNER_PACKAGES | {"embeddings", "tasks", "api", "card", "recipe", "registry"},
     "studio": INNER_PACKAGES | {"serving", "lab", "run_folders", "tasks", "api", "registry"},
     "cli": INNER_PACKAGES
-    | {"api", "checking", "embeddings", "export", "lab", "recipe", "registry", "run_folders", "serving", "studio"}
+    | {
+        "adopt",
+        "api",
+        "checking",
+        "embeddings",
+        "export",
+        "lab",
+        "recipe",
+        "registry",
+        "run_folders",
+        "serving",
+        "studio",
+    }
     | {"tasks"},
     "errors": set[str](),
     "files": set[str](),
