@@ -29,6 +29,7 @@ ALLOWED = {
     "run_folders": {"inspection", "metrics", "recipe", "tasks", "training"},
     "sweeps": {"api", "inspection", "metrics", "recipe", "registry", "run", "run_folders", "serving"}
     | {"tasks", "training"},
+    "adopt": {"api", "tasks", "training", "recipe", "data"},
     "export": {"tasks", "models", "nn", "kernels", "data"},
     "estimators": {"tasks", "training", "data", "metrics", "recipe", "registry", "plan", "card", "api"},
     "serving": INNER_PACKAGES | {"tasks", "api", "recipe", "registry"},
@@ -36,7 +37,7 @@ ALLOWED = {
     "studio": INNER_PACKAGES | {"serving", "lab", "run_folders", "tasks", "api", "registry"},
     "cli": INNER_PACKAGES
     | {"api", "checking", "embeddings", "export", "lab", "recipe", "registry", "run_folders", "serving", "studio"}
-    | {"sweeps", "tasks"},
+    | {"adopt", "sweeps", "tasks"},
     "errors": set[str](),
     "files": set[str](),
     "machine": set[str](),

@@ -28,6 +28,10 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
         TRANSFORMER,
         ["model.norm=post", "model.activation=gelu", "model.positions=learned", "model.max_length=64"],
     ),
+    "post norm, silu, output bias": (
+        TRANSFORMER,
+        ["model.norm=post", "model.activation=silu", "model.output_bias=true"],
+    ),
     "swiglu, rotary, dot": (
         TRANSFORMER,
         ["model.activation=swiglu", "model.positions=rotary", "model.attention=dot", "model.tied=none"],

@@ -17,6 +17,7 @@ from harken.cli.jobs.score import score
 from harken.cli.predict import PASSED_ON, JobGroup, add_command, add_commands, add_job_commands, predict
 from harken.cli.serving.serve import serve
 from harken.cli.serving.studio import studio
+from harken.cli.training.adopt import adopt
 from harken.cli.training.average import average
 from harken.cli.training.check import check
 from harken.cli.training.compare import compare
@@ -39,8 +40,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Begin with: harken demo\n\nThen: harken recipes, harken train RECIPE --out DIR, harken translate DIR",
 )
-add_commands(app, demo, look, new, check, recipes, train, sweep, distill, runs, plot, compare, evaluate, average)
-add_command(app, export)
+add_commands(app, demo, look, new, check, recipes, train, adopt, sweep, distill, runs, plot, compare, evaluate)
+add_commands(app, average, export)
 add_command(app, predict, context_settings=PASSED_ON)
 add_job_commands(app)
 add_command(app, score)

@@ -91,7 +91,8 @@ def options_of(stack: Stack) -> dict[str, Any]:
     """The arguments of CTranslate2's specification of a stack."""
     from ctranslate2.specs.common_spec import Activation
 
-    activations = {"relu": Activation.RELU, "gelu": Activation.GELU, "swiglu": Activation.SWISH}
+    swish = Activation.SWISH
+    activations = {"relu": Activation.RELU, "gelu": Activation.GELU, "silu": swish, "swiglu": swish}
     options = {
         "num_layers": len(stack.layers),
         "num_heads": stack.heads,

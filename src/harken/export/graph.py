@@ -153,6 +153,10 @@ class Graph:
         half = self.add("Mul", value, self.constant(0.5))
         return self.add("Mul", half, self.add("Add", erf, self.constant(1.0)))
 
+    def silu(self, value: str) -> str:
+        """x sigmoid(x)."""
+        return self.add("Mul", value, self.add("Sigmoid", value))
+
     def save(self, path: Path) -> None:
         """Check and write it; large weights go to a file beside it."""
         helper, constants = self.onnx.helper, [stored for stored, _ in self._constants.values()]

@@ -173,9 +173,10 @@ class Blocks:
         graph, inner = self.graph, self.graph.linear(values, layer.expand)
         if self.stack.activation == "swiglu":
             gate, candidate = graph.split(inner, 2, self.stack.feedforward)
-            inner = graph.add("Mul", graph.add("Mul", gate, graph.add("Sigmoid", gate)), candidate)
+            inner = graph.add("Mul", graph.silu(gate), candidate)
         else:
-            inner = graph.gelu(inner) if self.stack.activation == "gelu" else graph.add("Relu", inner)
+            activation = {"gelu": graph.gelu, "silu": graph.silu}.get(self.stack.activation)
+            inner = graph.add("Relu", inner) if activation is None else activation(inner)
         return graph.linear(inner, layer.contract)
 
     def _rotate(self, values: str) -> str:

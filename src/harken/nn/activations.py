@@ -2,6 +2,7 @@
 
 relu    max(0, x)
 gelu    x P(X <= x) for a standard normal X; Hendrycks and Gimpel (2016)
+silu    x sigmoid(x), also called swish; Elfwing et al. (2018)
 swiglu  SiLU(a) * b of the two halves [a; b], so the first map is twice as wide; Shazeer (2020)
 
 >>> ACTIVATIONS["swiglu"](torch.tensor([0.0, 1.0, 5.0, 2.0])).tolist()[0], inner_width("swiglu", 2)
@@ -23,7 +24,12 @@ def swiglu(values: Tensor) -> Tensor:
     return F.silu(gate) * candidate
 
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "gelu": F.gelu, "swiglu": swiglu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "swiglu": swiglu,
+}
 
 
 def inner_width(activation: str, inner: int) -> int:

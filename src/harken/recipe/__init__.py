@@ -146,7 +146,7 @@ def model_recipe(folder: Path) -> Any:
     require_unchanged(folder)
     with warnings.catch_warnings():  # older names of keys are no fault of the folder's user
         warnings.simplefilter("ignore", FutureWarning)
-        return load_recipe(folder / RECIPE)
+        return load_recipe(folder / RECIPE, with_data=False)  # an adopted model names none
 
 
 def _validated(

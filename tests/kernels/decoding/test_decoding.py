@@ -24,6 +24,7 @@ VARIANTS = {
     "post norm": {"norm": "post"},
     "gelu": {"activation": "gelu"},
     "swiglu": {"activation": "swiglu"},
+    "silu, output bias, post norm": {"activation": "silu", "output_bias": True, "norm": "post", "tied": "all"},
     "learned positions": {"positions": "learned", "max_length": 32},
     "rotary": {"positions": "rotary"},
     "alibi": {"positions": "alibi"},

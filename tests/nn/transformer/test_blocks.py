@@ -86,13 +86,15 @@ def test_feed_forward_is_its_equation() -> None:
     assert torch.allclose(layer(values), layer.contract.weight @ inner + layer.contract.bias, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("activation", ["gelu", "swiglu"])
+@pytest.mark.parametrize("activation", ["gelu", "silu", "swiglu"])
 def test_other_activations(activation: str) -> None:
     layer = spread(FeedForward(3, 5, activation=activation))
     values = torch.randn(3, dtype=torch.float64)
     inner = layer.expand.weight @ values + layer.expand.bias
     if activation == "gelu":
         inner = inner * 0.5 * (1 + torch.erf(inner / 2**0.5))
+    elif activation == "silu":
+        inner = inner / (1 + torch.exp(-inner))
     else:
         inner = inner[:5] * torch.sigmoid(inner[:5]) * inner[5:]
     assert torch.allclose(layer(values), layer.contract.weight @ inner + layer.contract.bias, rtol=0, atol=1e-9)

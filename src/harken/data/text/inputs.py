@@ -226,7 +226,9 @@ def place(column: str | None) -> int | str | None:
 
 def _pair_format(data: Any) -> str | None:
     """The format of the training files; None where they are generated, or aligned files of a folder."""
-    return None if data.corpus or data.dir else format_of(_first(data.source), data.target, data.format)
+    return (
+        None if data.corpus or data.dir or not data.source else format_of(_first(data.source), data.target, data.format)
+    )
 
 
 def _source_format(path: Path, data: Any, column: int | str | None) -> str:

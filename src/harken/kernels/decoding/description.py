@@ -110,7 +110,7 @@ class Stack:
     heads: int
     feedforward: int
     pre: bool  # norm before the sub-layers, not after
-    activation: str  # relu, gelu or swiglu
+    activation: str  # relu, gelu, silu or swiglu
     scaled: bool  # scores divided by sqrt(K)
     positions: Table | None = None  # added to the embeddings
     angles: Table | None = None  # of rotary positions

@@ -24,13 +24,13 @@ from harken.kernels.decoding.description import (
     Table,
     Transformer,
 )
-from harken.kernels.decoding.products import GELU, RELU, STRIDE, SWIGLU, round_up
+from harken.kernels.decoding.products import GELU, RELU, SILU, STRIDE, SWIGLU, round_up
 from harken.kernels.decoding.search import Rules, SearchResult, decode, empty_result, starts_of
 from harken.kernels.decoding.stack import Blocks, encode
 from harken.kernels.decoding.topk import all_allowed
 from harken.kernels.decoding.weights import OutputLayer, cache_line_array, pack
 
-ACTIVATIONS = {"relu": RELU, "gelu": GELU, "swiglu": SWIGLU}
+ACTIVATIONS = {"relu": RELU, "gelu": GELU, "silu": SILU, "swiglu": SWIGLU}
 
 
 @dataclass

@@ -24,7 +24,7 @@ class TransformerBlocksConfig(ModelTable):
     norm: Literal["pre", "post"] = Field(
         "pre", description="layer normalisation before each sub-layer (pre), or after it as in the paper (post)"
     )
-    activation: Literal["relu", "gelu", "swiglu"] = Field(
+    activation: Literal["relu", "gelu", "silu", "swiglu"] = Field(
         "relu", description="activation of the feed-forward layer; swiglu has a gate and 1.5 times as many weights"
     )
     attention: Literal["scaled", "dot", "cosine", "multiplicative", "additive"] = Field(
@@ -139,6 +139,7 @@ class TransformerMixerConfig(TransformerStackConfig):
             " which decodes faster"
         ),
     )
+    output_bias: bool = Field(False, description="a bias of every word in the output layer")
 
 
 class TransformerDecoderConfig(TransformerMixerConfig):

@@ -80,7 +80,7 @@ class TransformerDecoder(Decoder):
         super().__init__()
         layers = config.decoder_depth
         self.embedding = self.memory_width = self.width = config.width
-        self.mixer = config.decoder_mixer
+        self.mixer, self.output_bias = config.decoder_mixer, config.output_bias
         self.stack = stack.DecoderStack(layers, mixer=self.mixer, **config.stack_options)
         self.balance = config.balance if config.experts else 0.0
         self.is_static = not config.experts  # how many tokens go to an expert is not fixed

@@ -3,7 +3,7 @@
 pre   x + f(norm(x))     trains without a careful warm-up (Xiong et al., 2020)
 post  norm(x + f(x))     as in the paper
 
-FFN(x) = W2 f(W1 x + b1) + b2, with f = ReLU or GELU (Hendrycks and Gimpel, 2016); SwiGLU has a gate instead,
+FFN(x) = W2 f(W1 x + b1) + b2, with f = ReLU, GELU (Hendrycks and Gimpel, 2016) or SiLU; SwiGLU has a gate instead,
 W2 (SiLU(W1 x + b1) * (W3 x + b3)) + b2 (Shazeer, 2020). Vaswani et al. (2017). With `experts`, a mixture of experts
 takes the place of the feed-forward layer (`experts.py`). With `mixer="ssru"` a decoder block has a recurrent unit in
 the place of self-attention (`harken.nn.recurrent.ssru`).

@@ -19,7 +19,7 @@ from harken.kernels.decoding.cuda.projected import projected_cross_attention
 from harken.kernels.decoding.cuda.selection import reorder_ancestry
 from harken.kernels.decoding.description import Linear, Norm, SelfAttention, Transformer
 
-ACTIVATIONS = {"relu": torch.relu, "gelu": F.gelu}
+ACTIVATIONS = {"relu": torch.relu, "gelu": F.gelu, "silu": F.silu}
 HEAD_WIDTHS = (16, 32, 64, 128)
 
 

@@ -1,0 +1,47 @@
+"""Pretrained models of others as model folders: `harken adopt FOLDER --out runs/opus`.
+
+A folder in Hugging Face's format (config.json, safetensors, tokenizer files) becomes a folder on which every command
+works. The network is an ordinary configuration of harken's own; its weights get other names, and the features of every
+layer may get another order, which changes no output.
+
+    marian    OPUS-MT: two SentencePiece models over one vocabulary
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from harken.adopt.files import read_config
+from harken.adopt.marian import read_marian
+from harken.errors import UserError
+from harken.files import atomic_folder, atomic_write, expand_user
+from harken.training.digests import write_digests
+from harken.training.folder import CARD, MODEL, RECIPE
+from harken.training.weights import save_tensors
+
+ARCHITECTURES = {"marian": read_marian}  # by the model_type of config.json
+
+
+def adopt(folder: str | Path, out: str | Path) -> Any:
+    """Write a model of Hugging Face's format into a new or an empty folder, and load it.
+
+    Raises:
+        UserError: the folder cannot be read, or its architecture or one of its options is not known.
+    """
+    source = expand_user(folder)
+    config = read_config(source)
+    read = ARCHITECTURES.get(config.get("model_type", ""))
+    if read is None:
+        known = ", ".join(ARCHITECTURES)
+        raise UserError(f"{source} is of the architecture {config.get('model_type')!r}; {known} can be adopted")
+    adopted = read(source, config)
+    from harken.api import load
+
+    with atomic_folder(out) as temporary:
+        atomic_write(temporary / RECIPE, adopted.recipe.to_toml())
+        save_tensors(temporary / MODEL, adopted.tensors)
+        names = [path.name for side, name in adopted.tokenizers for path in side.save(temporary, name)]
+        atomic_write(temporary / CARD, f"# {source.name}\n\nAdopted from {source.name}, {config['model_type']}.\n")
+        write_digests(temporary, names)
+    return load(expand_user(out))

@@ -1,0 +1,30 @@
+"""`harken adopt`: a pretrained model of others as a model folder."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harken.cli.common import examples, output_folder, use_of
+from harken.cli.messages import logger
+
+
+@examples("harken adopt opus-mt-en-fr --out runs/opus")
+def adopt(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder in Hugging Face's format.")],
+    out: Annotated[Path, typer.Option(parser=output_folder, metavar="DIRECTORY", help="A new or an empty folder.")],
+) -> None:
+    """Make a model folder of a pretrained model in Hugging Face's format: Marian (OPUS-MT).
+
+    Nothing is downloaded, and no pickle is opened: the folder needs config.json, model.safetensors, vocab.json,
+    source.spm and target.spm.
+    """
+    from harken.adopt import adopt as adopt_folder
+
+    model = adopt_folder(folder, out)
+    logger.info(
+        f"The model is in {out}. Try\n  {use_of(model.recipe.task, out)}\n  harken serve {shlex.quote(str(out))}"
+    )
