@@ -130,7 +130,7 @@ def guess_encoding(sample: bytes) -> str:
 
     A file with control characters is no text, so nothing is guessed of it.
 
-    >>> guess_encoding("één\ntwee\n".encode()), guess_encoding("één\ntwee\n".encode("cp1252"))
+    >>> guess_encoding("één".encode()), guess_encoding("één".encode("cp1252"))
     ('utf-8', 'cp1252')
     """
     if sample.translate(None, PRINTABLE):
