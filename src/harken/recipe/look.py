@@ -3,8 +3,8 @@
 >>> import tempfile
 >>> path = Path(tempfile.mkdtemp()) / "films.tsv"
 >>> _ = path.write_text("".join(f"the film was {word} {n}\\t{word}\\n" for n in range(20) for word in ("good", "bad")))
->>> seen = look(path)
->>> seen.task, seen.columns[1].kind, seen.columns[1].values
+>>> report = look(path)
+>>> report.task, report.columns[1].kind, report.columns[1].values
 ('classify', 'label', {'good': 20, 'bad': 20})
 """
 
