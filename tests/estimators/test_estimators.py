@@ -231,13 +231,18 @@ def test_a_tagger_says_what_is_wrong(X: Any, y: Any, words: str) -> None:
         harken.SequenceTagger(**QUICK).fit(X, y)
 
 
-def test_columns_of_polars_and_numpy_strings_are_texts() -> None:
+def test_columns_of_polars_pyarrow_and_numpy_strings_are_texts() -> None:
     texts, labels = ["good film", "bad film"] * 4, ["+", "-"] * 4
     columns: list[Any] = [np.array(texts, dtype=np.dtypes.StringDType())]
     if find_spec("polars"):
         import polars
 
         columns.append(polars.Series(texts))
+    if find_spec("pyarrow"):
+        import pyarrow
+
+        columns += [pyarrow.array(texts), pyarrow.table({"text": texts})]
+    columns.append({"text": texts})
     expected = harken.SequenceClassifier(max_iter=2, random_state=1).fit(texts, labels).predict_proba(texts)
     for column in columns:
         model = harken.SequenceClassifier(max_iter=2, random_state=1).fit(column, labels)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 import pytest
@@ -23,14 +22,6 @@ READ = [case for case in CASES if isinstance(case.expect, Rows)]
 JOBS = [case for case in READ if case.expect.task]
 REFUSED = [case for case in CASES if isinstance(case.expect, Refused)]
 UNPACKED = (".zip",)  # `infer` takes archives by itself
-
-
-@pytest.fixture(autouse=True)
-def _guessed_encodings() -> object:
-    """A guess of an encoding is a warning, which is tested by itself."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* is not UTF-8 and is read as cp1252")
-        yield
 
 
 def created(case: Case, folder: Path) -> Path:

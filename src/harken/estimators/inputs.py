@@ -1,6 +1,6 @@
 """The inputs X: texts, arrays (N, T) and (N, T, C), or lists of arrays of any lengths.
 
-    ["a text", ...]                   texts; also a data frame with one column of them
+    ["a text", ...]                   texts; also a data frame or another table with one column of them
     array (N, T), data frame          N sequences of T steps with one channel: what scikit-learn calls features
     array (N, T, C)                   C channels
     [array (T1, C), array (T2, C)]    of different lengths; (T,) is one channel
@@ -12,11 +12,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import validate_data
+
+from harken.data.io.table import list_of, read_table
 
 
 def is_tabular(data: Any) -> bool:
@@ -90,14 +92,21 @@ def text_column(data: Any) -> Any:
     Raises:
         ValueError: several columns of texts.
     """
-    if len(getattr(data, "shape", ())) != 2 or hasattr(data, "toarray"):  # a sparse matrix holds no texts
-        return data
-    values = np.asarray(data)
+    if isinstance(data, Mapping) or hasattr(data, "column_names"):  # a dict of columns, pyarrow, datasets.Dataset
+        columns = read_table(data)
+        values, names = np.array(list(zip(*columns.values(), strict=True)), dtype=object), list(columns)
+        if not any(isinstance(cell, str) for cell in values[:1].flat):
+            return values
+    elif len(getattr(data, "shape", ())) != 2 or hasattr(data, "toarray"):  # a sparse matrix holds no texts
+        return list_of(data) if hasattr(data, "to_pylist") else data
+    else:
+        values = np.asarray(data)
+        names = [str(name) for name in getattr(data, "columns", range(values.shape[1]))]
     if values.dtype.kind not in "OUST" or not values.size or not any(isinstance(cell, str) for cell in values[0]):
         return data
     if values.shape[1] != 1:
-        names = ", ".join(str(name) for name in getattr(data, "columns", range(values.shape[1])))
-        raise ValueError(f"Expected one column of texts, got {values.shape[1]} columns ({names}) instead; choose one")
+        shown = ", ".join(names)
+        raise ValueError(f"Expected one column of texts, got {values.shape[1]} columns ({shown}) instead; choose one")
     return [str(text) if isinstance(text, str) else text for text in values[:, 0]]
 
 

@@ -94,6 +94,8 @@ def test_pairs_come_from_every_format(tmp_path: Path) -> None:
     files: list[list[Path]] = [
         [write(tmp_path / "pairs.txt", "Va !\tGo.\nSalut !\tHi.\n")],
         [write(tmp_path / "a.jsonl", '{"source": "Go.", "target": "Va !"}\n{"source": "Hi.", "target": "Salut !"}\n')],
+        [write(tmp_path / "a.csv", 'source;target\n"Go.";"Va !"\nHi.;Salut !\n')],
+        [write(tmp_path / "a.json", '[{"source": "Go.", "target": "Va !"}, {"source": "Hi.", "target": "Salut !"}]')],
         [write(tmp_path / "a.en", "Go.\nHi.\n"), write(tmp_path / "a.fr", "Va !\nSalut !\n")],
     ]
     for chosen in files:
@@ -103,7 +105,7 @@ def test_pairs_come_from_every_format(tmp_path: Path) -> None:
     found, notes = evaluated_pairs(data, [named], source_column="en", target_column="fr")
     assert [(pair.source, pair.target) for pair in found] == PAIRS[:1] and notes == [f"{named}: skipped 1: empty side"]
     with pytest.raises(UserError, match="3 files are given"):
-        evaluated_pairs(data, [*files[2], named])
+        evaluated_pairs(data, [*files[-1], named])
 
 
 def test_sources_come_from_the_source_column(tmp_path: Path) -> None:
@@ -113,6 +115,12 @@ def test_sources_come_from_the_source_column(tmp_path: Path) -> None:
     assert source_inputs(write(tmp_path / "plain.txt", "Go.\nHi.\n"), data).note is None
     sources = write(tmp_path / "only.jsonl", '{"source": "Go."}\n\n')
     assert list(source_inputs(sources, data).values) == ["Go.", ""]
+    table = write(tmp_path / "more.csv", 'en,fr\n"Go, ""now"".",Va !\n\n')
+    found = source_inputs(table, DataConfig(train="pairs.tsv", source_column="en", target_column="fr"))
+    assert (
+        list(found.values) == ['Go, "now".', ""]
+        and found.note == "reading more.csv as table: sources from the column en"
+    )
     assert source_inputs(tabbed, DataConfig(corpus="phrasebook")).note is None  # it was trained on no file of pairs
 
 

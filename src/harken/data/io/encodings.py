@@ -33,6 +33,9 @@ MARKS = (
 )
 
 
+PRINTABLE = bytes(byte for byte in range(256) if (byte >= 32 and byte != 127) or byte in b"\t\n\v\f\r\x1b")
+
+
 class ChunkStream(io.RawIOBase):
     """Chunks of bytes as a stream."""
 
@@ -125,9 +128,13 @@ def detect_wide(head: bytes) -> str | None:
 def guess_encoding(sample: bytes) -> str:
     """`utf-8`; `cp1252`, the usual one of older Windows programs, or `latin-1` where most lines cannot be UTF-8.
 
-    >>> guess_encoding("één\ntwee\n".encode()), guess_encoding("één\ntwee\n".encode("cp1252"))
+    A file with control characters is no text, so nothing is guessed of it.
+
+    >>> guess_encoding("één".encode()), guess_encoding("één".encode("cp1252"))
     ('utf-8', 'cp1252')
     """
+    if sample.translate(None, PRINTABLE):
+        return "utf-8"
     valid = invalid = 0
     for line in sample.split(b"\n"):
         if not line.isascii():
