@@ -56,6 +56,10 @@ required; every other table has defaults. A `[model]` table names its `architect
 minutes. The keys of jobs other than translation are on [a separate page](recipes-jobs.md).
 
 - `--set section.key=value` overrides one key. The value is parsed as TOML, or taken as plain text.
+- `train.max_minutes` is the time of the whole command, from its start to the finished folder: loading modules, reading
+  the data, planning, training, validation, the last checkpoint and the card. Training ends early enough for what comes
+  after it, which is foreseen from a share of a validation and from the validations of the run. At least a tenth of the
+  budget is trained, so a budget that preparing uses up is exceeded.
 - An unknown key is an error that suggests the closest known one.
 - Relative paths are relative to the recipe file; those of `--set` and of recipes that ship to the working directory.
 - The tables `[data]` of all jobs use the same names: `train`, `valid`, `test`, `valid_size`, `test_size`, `dir`,

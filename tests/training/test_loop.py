@@ -183,6 +183,8 @@ def test_a_budget_that_is_spent_before_the_first_update_trains_a_little(
     run = trainer(clock.timed(table, 0.1, lambda _: 1.0), max_minutes=1)
     clock.now += 90
     assert run.run().seconds == pytest.approx(6, abs=2)
+    state = trainer(clock.timed(table, 0.1, lambda _: 1e4), "slow", max_minutes=1).run()
+    assert state.step == 1 and state.validated_step == 1
 
 
 def test_the_first_budget_reached_ends_the_run(trainer: Callable, table: Any) -> None:

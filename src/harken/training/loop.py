@@ -136,7 +136,7 @@ class Trainer:
             self._save()  # from here on there is always something to resume from
         if budget.is_validation_unknown(state):
             self._foresee_validation()
-        while budget.spent(state) < 1 and not self.ended:
+        while (budget.spent(state) < 1 or not state.step) and not self.ended:  # at least one update
             chosen = [next(batches) for _ in range(config.accumulate)]
             self.prefetcher.expect(self._upcoming())
             self._update(chosen)

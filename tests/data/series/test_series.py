@@ -89,6 +89,11 @@ def test_89_missing_dates_are_found_filled_and_counted() -> None:
     )
 
 
+def test_empty_rows_at_the_end_of_a_spreadsheet_are_left_out(tmp_path: Path) -> None:
+    [series] = read_series(write(tmp_path, "day,y\n2024-01-01,1\n2024-01-02,2\n,\n,\n"), Layout())
+    assert series.target.tolist() == [1, 2] and series.repairs == Repairs()
+
+
 def test_rows_of_one_date_are_averaged() -> None:
     [series] = read_series(
         {"day": ["2023-01-11", "2023-01-10", "2023-01-11", *map(str, DAYS[:9])], "y": range(12)}, Layout()

@@ -98,7 +98,7 @@ def test_a_marker_after_a_gap_at_the_end_of_training_reaches_nothing_that_is_lea
     (first, second) = learnt
     assert first[0] == second[0] and all(np.array_equal(first[at], second[at]) for at in (1, 2))
     assert all(torch.equal(first[3][name], second[3][name]) for name in first[3])
-    assert all(torch.equal(one, other) for one, other in zip(first[4], second[4], strict=True))
+    assert all(map(torch.equal, first[4], second[4]))
 
 
 def test_the_training_part_alone_chooses_the_transform(tmp_path: Path) -> None:

@@ -133,9 +133,9 @@ def describe(series: Sequence[Series], fill: str) -> str:
         span += f" (dates read as {dated[0].repairs.form})" if dated[0].repairs.form else ""
     repairs = [part.repairs for part in series]
     counts = [
-        (sum(one.missing_dates for one in repairs), "missing date", f"filled ({fill})"),
-        (sum(one.missing_values for one in repairs), "missing value", f"filled ({fill})"),
-        (sum(one.duplicates for one in repairs), "row", "averaged with others of the same date"),
+        (sum(counted.missing_dates for counted in repairs), "missing date", f"filled ({fill})"),
+        (sum(counted.missing_values for counted in repairs), "missing value", f"filled ({fill})"),
+        (sum(counted.duplicates for counted in repairs), "row", "averaged with others of the same date"),
     ]
     texts = [f"{count:,} {what}{'s' * (count != 1)} {done}" for count, what, done in counts if count]
     return "; ".join(filter(None, [span, ", ".join(texts)]))
@@ -157,7 +157,7 @@ def read_series(source: Any, layout: Layout, *, ahead: bool = False, step: Step 
     targets = list(layout.target) or names[-1:]
     date = date_column(source, names, layout, targets)
     columns = [*targets, *layout.covariates, *layout.past_covariates, *layout.groups, *([date] if date else [])]
-    table = read_table(source, list(dict.fromkeys(columns)))
+    table = _without_blank_rows(read_table(source, list(dict.fromkeys(columns))))
     if not table[targets[0]]:
         raise UserError(f"{where} has no rows below its header; give a series with at least a few values")
     if layout.calendar and not date:
@@ -170,11 +170,11 @@ def read_series(source: Any, layout: Layout, *, ahead: bool = False, step: Step 
         step = _common_step([sorted({dates[row] for row in rows}) for _, rows in groups])
     series_list: list[Series] = []
     for group, rows in groups:
-        place = f"{where}, {' '.join(layout.groups)} {group}" if group else where
-        grid = Grid.of([dates[row] for row in rows] if dates else len(rows), step, place)
+        context = f"{where}, {' '.join(layout.groups)} {group}" if group else where
+        grid = Grid.of([dates[row] for row in rows] if dates else len(rows), step, context)
         if grid.duplicates > MOST_DUPLICATES * len(rows):
-            raise UserError(_several_rows_a_date(source, names, columns, table, place, grid, len(rows)))
-        reader = _Reader(table, rows, grid, layout, place, form, ahead)
+            raise UserError(_several_rows_a_date(source, names, columns, context, grid, len(rows)))
+        reader = _Reader(table, rows, grid, layout, context, form, ahead)
         for target in targets:
             name = " ".join(part for part in (group, target if len(targets) > 1 or not group else "") if part)
             series_list.append(reader.series(name, target))
@@ -274,6 +274,15 @@ def date_column(source: Any, names: list[str], layout: Layout, targets: Sequence
     return first if cells and parse_dates(cells[:100], first).dates[0] is not None else None
 
 
+def _without_blank_rows(table: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """The table without rows of empty cells, which spreadsheets leave at the end."""
+    rows = list(zip(*table.values(), strict=True))
+    filled = [row for row in rows if any(cell is not None and str(cell).strip() for cell in row)]
+    if len(filled) == len(rows) or len(table) == 1:  # of a single column, empty cells are missing values
+        return table
+    return {name: [row[position] for row in filled] for position, name in enumerate(table)}
+
+
 def _common_step(groups: Sequence[Sequence[datetime]]) -> Step | None:
     """The step of most groups, so that all series have one."""
     steps = [step for dates in groups if (step := find_step(dates)) is not None]
@@ -290,9 +299,7 @@ def _groups(table: dict[str, list[Any]], columns: Sequence[str]) -> list[tuple[s
     return list(rows.items())
 
 
-def _several_rows_a_date(
-    source: Any, names: list[str], used: Sequence[str], table: dict[str, list[Any]], where: str, grid: Grid, rows: int
-) -> str:
+def _several_rows_a_date(source: Any, names: list[str], used: Sequence[str], where: str, grid: Grid, rows: int) -> str:
     """The error for a table of several series that does not name the column which tells them apart."""
     others = [name for name in names if name not in used]
     for column in others:

@@ -98,7 +98,7 @@ def _calendar(step: Step | None, count: int) -> list[str]:
 
 def _read(table: Table, data: dict[str, Any]) -> list[Series]:
     """The series of the rows that were looked at; none where training will refuse them, and say why."""
-    columns = {name: [row[place] for row in table.rows] for place, name in enumerate(table.names)}
+    columns = {name: [row[position] for row in table.rows] for position, name in enumerate(table.names)}
     value = data["target_column"]
     targets = [value] if isinstance(value, str) else value
     layout = Layout(targets, data.get("date_column", "auto"), group=data.get("group"))
@@ -124,8 +124,8 @@ def _group_columns(table: Table, date: str, value: str) -> list[str]:
         return []
     others = [column.name for column in table.columns if column.is_label and column.name not in (date, value)]
     for names in (*((name,) for name in others), *combinations(others, 2)):
-        places = [table.names.index(name) for name in names]
-        keys = {(day, *(row[place] for place in places)) for day, row in zip(dates, table.rows, strict=True)}
+        positions = [table.names.index(name) for name in names]
+        keys = {(day, *(row[position] for position in positions)) for day, row in zip(dates, table.rows, strict=True)}
         if len(keys) == len(dates):
             return list(names)
     return []
