@@ -132,6 +132,7 @@ def test_a_key_of_the_model_needs_no_architecture(data: Path) -> None:
 def test_elsewhere_the_error_is_a_complete_command(data: Path) -> None:
     Path("two words.tsv").write_text(MIXED)
     error = run("train", "two words.tsv", "--out", "my runs/a", "--set", "train.max_steps=1", code=2).stderr
+    assert error.startswith("error: two words.tsv has several columns that may be the label (1, 2); choose one, ")
     command = shlex.split(error.partition("for example: ")[2])
     given = ["train", "two words.tsv", "--target-column", "1", "--out", "my runs/a", "--set", "train.max_steps=1"]
     assert command == ["harken", *given]

@@ -94,8 +94,8 @@ CONLLU = "".join(
     for n, noun in enumerate(NOUNS * 3)
 )
 BABI = "".join(
-    f"1 Mary moved to the {place}.\n2 John went to the hallway.\n3 Where is Mary? \t{place}\t1\n"
-    for place in ("kitchen", "garden", "office") * 10
+    f"1 Mary moved to the {room}.\n2 John went to the hallway.\n3 Where is Mary? \t{room}\t1\n"
+    for room in ("kitchen", "garden", "office") * 10
 )
 TS = "@problemName x\n@timeStamps false\n@univariate true\n@classLabel true a b\n@data\n" + "".join(
     f"{','.join(str((n * step) % 7 + 0.5) for step in range(12))}:{'ab'[n % 2]}\n" for n in range(40)

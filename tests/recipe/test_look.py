@@ -25,36 +25,36 @@ def test_pairs_have_languages_lengths_and_a_command(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     rows = [list(row) for row in zip(ENGLISH, JAPANESE, strict=True)]
     written(tmp_path / "my pairs.tsv", [*rows, rows[0]])
-    seen = harken.look("my pairs.tsv")
-    assert isinstance(seen, Look) and (seen.task, seen.rows, seen.duplicates) == ("translate", 41, 1)
-    assert [(column.script, column.language) for column in seen.columns] == [("Latin", "en"), ("Japanese", "ja")]
-    assert seen.columns[0].words == {"median": 10, "95%": 10, "longest": 10}
-    assert shlex.split(seen.command) == ["harken", "train", "my pairs.tsv", "--out", "runs/mine"]
-    assert "English to Japanese" in seen.reason
+    report = harken.look("my pairs.tsv")
+    assert isinstance(report, Look) and (report.task, report.rows, report.duplicates) == ("translate", 41, 1)
+    assert [(column.script, column.language) for column in report.columns] == [("Latin", "en"), ("Japanese", "ja")]
+    assert report.columns[0].words == {"median": 10, "95%": 10, "longest": 10}
+    assert shlex.split(report.command) == ["harken", "train", "my pairs.tsv", "--out", "runs/mine"]
+    assert "English to Japanese" in report.reason
 
 
 def test_labels_are_counted_and_empty_cells_too(tmp_path: Path) -> None:
     rows = [[text, "" if n == 7 else "ab"[n % 4 == 0]] for n, text in enumerate(ENGLISH)]
-    seen = harken.look(written(tmp_path / "cats.tsv", rows))
-    label = seen.columns[1]
+    report = harken.look(written(tmp_path / "cats.tsv", rows))
+    label = report.columns[1]
     assert (label.kind, label.empty, label.values) == ("label", 1, {"a": 29, "b": 10})
     assert label.majority == pytest.approx(29 / 39)
-    assert ("rows", "40") in seen.facts and not seen.is_sample
+    assert ("rows", "40") in report.facts and not report.is_sample
 
 
 def test_a_sample_is_called_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("harken.data.io.table", "harken.recipe.look"):
         monkeypatch.setattr(f"{module}.MOST_ROWS", 20)
-    seen = harken.look(written(tmp_path / "cats.tsv", [[text, "ab"[n % 2]] for n, text in enumerate(ENGLISH)]))
-    assert seen.rows == 20 and ("rows", "the first 20 of the file") in seen.facts
+    report = harken.look(written(tmp_path / "cats.tsv", [[text, "ab"[n % 2]] for n, text in enumerate(ENGLISH)]))
+    assert report.rows == 20 and ("rows", "the first 20 of the file") in report.facts
 
 
 def test_what_is_undecided_has_choices(tmp_path: Path) -> None:
     rows = [[text, "ab"[n % 2], "xyz"[n % 3]] for n, text in enumerate(ENGLISH)]
-    seen = harken.look(written(tmp_path / "cats.tsv", rows))
-    assert seen.task is None and seen.choices == ["1", "2"]
-    assert [column.kind for column in seen.columns] == ["text", "label", "label"]
-    assert shlex.split(seen.command)[2:5] == [str(tmp_path / "cats.tsv"), "--target-column", "1"]
+    report = harken.look(written(tmp_path / "cats.tsv", rows))
+    assert report.task is None and report.choices == ["1", "2"]
+    assert [column.kind for column in report.columns] == ["text", "label", "label"]
+    assert shlex.split(report.command)[2:5] == [str(tmp_path / "cats.tsv"), "--target-column", "1"]
 
 
 def run(*arguments: Any, code: int = 0) -> Any:
@@ -67,7 +67,7 @@ def test_the_command_prints_the_facts(tmp_path: Path) -> None:
     path = written(tmp_path / "cats.tsv", [[text, "ab"[n % 2]] for n, text in enumerate(ENGLISH)])
     shown = run(path).stdout
     assert "labels in 1\ta 20, b 20; the most frequent has a share of 50.0%" in shown
-    assert f"command\tharken train {path} --out runs/cats" in shown
+    assert shown.splitlines()[-1] == f"harken train {path} --out runs/cats"
     assert json.loads(run(path, "--json").stdout) == harken.look(path).to_dict()
     assert "does not exist" in run(tmp_path / "none.csv", code=2).stderr
 

@@ -3,8 +3,8 @@
 >>> import tempfile
 >>> path = Path(tempfile.mkdtemp()) / "films.tsv"
 >>> _ = path.write_text("".join(f"the film was {word} {n}\\t{word}\\n" for n in range(20) for word in ("good", "bad")))
->>> seen = look(path)
->>> seen.task, seen.columns[1].kind, seen.columns[1].values
+>>> report = look(path)
+>>> report.task, report.columns[1].kind, report.columns[1].values
 ('classify', 'label', {'good': 20, 'bad': 20})
 """
 
@@ -54,12 +54,13 @@ class Look:
     path: str
     rows: int
     is_sample: bool  # whether there may be more rows than were looked at
-    columns: list[ColumnFacts]
+    columns: list[ColumnFacts]  # the first ones of a wide table
     duplicates: int  # rows that are equal to an earlier one
     task: str | None  # None: it is not decided, or nothing can be trained
     reason: str
     command: str  # "" where the reason says what to do
     choices: list[str] = field(default_factory=list)
+    num_columns: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Values for JSON."""
@@ -67,8 +68,10 @@ class Look:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """The report without its columns: names and values."""
+        """The report without its columns and the command: names and values."""
         rows = f"the first {self.rows:,} of the file" if self.is_sample else f"{self.rows:,}"
+        if self.num_columns > len(self.columns):
+            rows += f"; {self.num_columns:,} columns, of which the first {len(self.columns)} are shown"
         if self.duplicates:
             rows += f"; {self.duplicates:,} repeat an earlier one"
         labels = [
@@ -82,7 +85,6 @@ class Look:
             *labels,
             ("job", ": ".join(decided)),
             *([("choices", "; ".join(self.choices))] if self.choices else []),
-            *([("command", self.command)] if self.command else []),
         ]
 
     @property
@@ -108,7 +110,7 @@ class Look:
 
         heading = "".join(f"<th>{name}</th>" for name in HEADINGS)
         columns = f"<table><tr>{heading}</tr>{''.join(rows(self.column_rows))}</table>" if self.columns else ""
-        return f"{columns}<table>{''.join(rows(self.facts))}</table>"
+        return f"{columns}<table>{''.join(rows(self.facts))}</table><pre>{html.escape(self.command)}</pre>"
 
 
 HEADINGS = ("column", "kind", "empty", "distinct", "language", "words: median, 95%, most", "examples")
@@ -130,7 +132,8 @@ def look(path: str | Path) -> Look:
         return Look(str(path), 0, False, [], 0, task, reason, command, choices)
     repeated = len(sample.rows) - len({tuple(row) for row in sample.rows})
     columns = [describe(column) for column in _columns(sample)]
-    return Look(str(path), len(sample.rows), _is_cut(sample), columns, repeated, task, reason, command, choices)
+    facts = (str(path), len(sample.rows), _is_cut(sample), columns, repeated)
+    return Look(*facts, task, reason, command, choices, len(sample.names))
 
 
 def _is_cut(sample: Table) -> bool:

@@ -28,6 +28,7 @@ def test_languages_of_a_shared_script_are_detected_by_their_words() -> None:
     pytest.importorskip("py3langid")
     assert detect(ENGLISH) == "en" and detect(FRENCH * 100) == "fr"
     assert detect([*FRENCH * 5, *ENGLISH]) == "fr"
+    assert detect(["vm"]) is None and detect(["x_1 = 0x7f; y_2 = 0x80;"] * 20) is None
 
 
 def test_without_the_model_a_shared_script_has_no_language(monkeypatch: pytest.MonkeyPatch) -> None:

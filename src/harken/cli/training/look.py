@@ -26,3 +26,4 @@ def look(
     if report.columns:
         print_table(HEADINGS, report.column_rows)
     print_table(("", ""), report.facts)
+    print(report.command)  # on a line of its own, which no terminal breaks up for a table

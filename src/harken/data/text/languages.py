@@ -38,6 +38,8 @@ BY_SCRIPT = {
     "Tamil": "ta", "Telugu": "te", "Kannada": "kn", "Malayalam": "ml", "Sinhala": "si", "Gujarati": "gu",
     "Gurmukhi": "pa", "Ethiopic": "am",
 }  # fmt: skip
+NO_LANGUAGE = {"zxx", "und"}  # what py3langid calls codes and numbers
+SHORTEST = 20  # characters from which a language can be told from others of its script
 TEXTS, VOTES = 400, 20  # texts that are looked at, evenly spaced, and the parts of them that vote
 
 
@@ -68,7 +70,7 @@ def detect(texts: Sequence[str]) -> str | None:
     """The language of most of the texts; None where it is not clear, or py3langid is needed and not installed."""
     chosen = texts[:: max(1, len(texts) // TEXTS)]
     script = script_of(chosen)
-    if script in BY_SCRIPT or not script:
+    if script in BY_SCRIPT or not script or sum(map(len, chosen)) < SHORTEST:
         return BY_SCRIPT.get(script)
     try:
         identifier = load_identifier()
@@ -77,7 +79,7 @@ def detect(texts: Sequence[str]) -> str | None:
     parts = (" ".join(chosen[first::VOTES]).strip() for first in range(min(VOTES, len(chosen))))
     votes = Counter(canonical(identifier.rank(part)[0][0]) for part in parts if part)
     language, count = votes.most_common(1)[0]
-    return language if 2 * count > votes.total() else None
+    return language if 2 * count > votes.total() and language not in NO_LANGUAGE else None
 
 
 THREE_LETTERS = {

@@ -61,6 +61,7 @@ def infer(
             return infer_folder(data.resolve(), task, text, target, pair)
         return infer_file(data.resolve(), task, text, target, pair)
     except Undecided as undecided:
+        undecided.problem = undecided.problem.replace(str(data.resolve()), str(path), 1)
         given = {"task": task, "text": text, "target": target, "pair": pair}
         options = {key: value for key, value in given.items() if value is not None}
         complete = undecided.within(["harken", "train", str(path)], options, ["--out", f"runs/{run_name(path)}"])

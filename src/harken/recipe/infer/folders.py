@@ -91,11 +91,11 @@ def _split_key(name: str) -> str:
 def _texts_by_class(folder: Path) -> dict[str, list[Path]]:
     """The text files of each folder in a folder; empty where something else is in them."""
     classes = {}
-    for place in sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")):
-        paths = sorted(path for path in place.iterdir() if not path.name.startswith("."))
+    for inner in sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")):
+        paths = sorted(path for path in inner.iterdir() if not path.name.startswith("."))
         if not paths or any(path.is_dir() or path.suffix.lower() not in ("", ".txt") for path in paths):
             return {}
-        classes[place.name] = paths
+        classes[inner.name] = paths
     return classes
 
 

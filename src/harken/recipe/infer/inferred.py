@@ -55,7 +55,7 @@ class Inferred:
             from harken.recipe import as_recipe
 
             recipe = as_recipe(tables, overrides)
-            absolute = {recipe.written_paths[place.key]: place.value for place in paths_in(recipe) if place.is_path}
+            absolute = {recipe.written_paths[at.key]: at.value for at in paths_in(recipe) if at.is_path}
             for override in overrides:
                 table, name = _table_of(values, apply(values, override)[0])
                 table[name] = _replaced(table[name], absolute)

@@ -18,7 +18,7 @@ def signals_in_rows(table: Table) -> Inferred | None:
     """A signal a row, as UCR has them: a label, then numbers."""
     if table.has_header or len(table.names) < SHORTEST_ROW:
         return None
-    first, last = (Column(table.names[place], [row[place] for row in table.rows[:500]]) for place in (0, -1))
+    first, last = (Column(table.names[index], [row[index] for row in table.rows[:500]]) for index in (0, -1))
     rows = table.rows[:50]
     if not first.is_label or last.is_label or not all(is_number(cell) for row in rows for cell in row if cell.strip()):
         return None
