@@ -4,7 +4,7 @@
     python benchmarks/translation_memory.py markup ../shared/data/python-docs-fr/en-fr.tsv.xz --out runs/memory
 
 tanaka   English and Japanese, both directions, with the corpus's own parts; the spaces between Japanese words are
-         removed, as text has none. No setting is chosen: the recipe names the files, the languages and the time.
+         removed, as text has none. The recipe names the files, the languages, the time and what --set says.
 markup   one file of pairs, of which 500 are held out to test on. Markup are :role:`...`, ``...``, `...`, *...*, {...},
          <...> and %s; it is kept where a translation has the same pieces as its source, in any order.
 
@@ -55,10 +55,10 @@ def markup_kept(sources: Sequence[str], outputs: Sequence[str]) -> tuple[int, in
     return sum(source == output for source, output in marked), len(marked)
 
 
-def measure(name: str, data: dict[str, Any], minutes: float, out: Path) -> list[dict[str, Any]]:
+def measure(name: str, data: dict[str, Any], options: argparse.Namespace) -> list[dict[str, Any]]:
     """Train, and score the test part beside the memory."""
-    recipe = {"task": "translate", "data": data, "train": {"max_minutes": minutes}}
-    model = harken.train(recipe, out / name, restart=True, progress=False)
+    recipe, out = {"task": "translate", "data": data, "train": {"max_minutes": options.minutes}}, options.out
+    model = harken.train(recipe, out / name, overrides=options.set, restart=True, progress=False)
     test: Sequence[Pair] = JOB.examples(model, "test")
     train = JOB.load_data(model.recipe).train
     sources, references = [pair.source for pair in test], [pair.target for pair in test]
@@ -87,6 +87,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--directions", nargs="*", default=["en-ja", "ja-en"])
+    parser.add_argument("--set", action="append", default=[], help="a key of the recipe, as in harken train")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -98,12 +99,12 @@ def main() -> None:
             sides = {part: {"source": paths[source], "target": paths[target]} for part, paths in files.items()}
             languages = {"source_language": source, "target_language": target}
             data = {**sides["train"], "valid": sides["dev"], "test": sides["test"], **languages}
-            rows += measure(f"tanaka-{direction}", data, options.minutes, options.out)
+            rows += measure(f"tanaka-{direction}", data, options)
     else:
         source, target = options.data.name.split(".")[0].split("-")
         languages = {"source_language": source, "target_language": target}
         data = {"source": str(options.data.resolve()), "format": "tsv", "test_size": TEST, **languages}
-        rows += measure(f"{options.data.parent.name}-{source}-{target}", data, options.minutes, options.out)
+        rows += measure(f"{options.data.parent.name}-{source}-{target}", data, options)
     record = {**machine("sacrebleu", "scikit-learn", "sentencepiece"), "minutes": options.minutes, "rows": rows}
     heads = [key for key in dict.fromkeys(key for row in rows for key in row) if "signature" not in key]
     signatures = dict.fromkeys(f"{row['BLEU signature']}; {row['chrF signature']}" for row in rows if "p" in row)

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harken.serving.text.atoms import Atom
 from harken.serving.text.documents import Document, read_html, read_text, translate_documents
 from harken.serving.text.markup import Rules
+from harken.serving.text.rendering import render
+from harken.serving.translating import _written_attention
 
 
 class Capitals:
@@ -182,3 +185,22 @@ def test_alternatives_are_put_together_by_rank() -> None:
     found = asyncio.run(translate_documents([read_text("one. Two.")], Capitals(), alternatives=2))
     assert found == [["ONE. TWO.", "ONE.1 TWO.1", "ONE.2 TWO.2"]]
     assert asyncio.run(translate_documents([read_text("12")], Capitals(), alternatives=2)) == [["12"]]
+
+
+def test_tags_of_unspaced_translations_are_around_their_letters() -> None:
+    atoms = [Atom("the"), Atom("black", (0,)), Atom("cat"), Atom("{x}", opaque=True), Atom("sleeps")]
+    weights = np.eye(4)[[1, 1, 2, 2, 3, 3, 3]]  # 黒い猫は眠る。
+    rendered = render(atoms, "黒い猫は眠る。", weights, [("<b>", "</b>")])
+    assert rendered == "<b>黒い</b>猫は {x} 眠る。"
+    assert render([Atom("a"), Atom("b", (0,))], "猫 b", np.eye(2), [("<b>", "</b>")]) == "猫 <b>b</b>"
+
+
+def test_attention_is_that_of_the_letters_that_are_written() -> None:
+    hypothesis = {
+        "text": "黒い猫 ok",
+        "target_words": ["黒い", "猫", "ok"],
+        "source_words": ["a", "cat"],
+        "attention": [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]],
+    }
+    rows = _written_attention("a cat", hypothesis)
+    assert rows is not None and rows.tolist() == [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]

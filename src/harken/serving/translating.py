@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from fastapi import Request
 
+from harken.data.text.scripts import chunk_numbers, has_unspaced, split_words
 from harken.errors import UserError
 from harken.metrics.alignment import spaced_weights
 from harken.serving.context import Serving, serving_of, until_disconnected
@@ -183,7 +184,7 @@ def sentence_translator(calls: Calls, route: Sequence[ServedModel], glossary: Te
             before = [_composed(_best(result), links) for result, links in zip(hop, before, strict=True)]
         return [
             [
-                (hypothesis["text"], _composed(_attention(result["source"], hypothesis), links))
+                (hypothesis["text"], _composed(_written_attention(result["source"], hypothesis), links))
                 for hypothesis in result["hypotheses"]
             ]
             for result, links in zip(last, before, strict=True)
@@ -202,6 +203,15 @@ def _attention(source: str, hypothesis: dict[str, Any]) -> np.ndarray | None:
         return None
     words = hypothesis["target_words"], hypothesis["source_words"]
     return spaced_weights(hypothesis["attention"], *words, hypothesis["text"], source)
+
+
+def _written_attention(source: str, hypothesis: dict[str, Any]) -> np.ndarray | None:
+    """Attention of the words that are written (`split_words`) over what spaces divide in the source."""
+    text, words = hypothesis["text"], hypothesis.get("target_words", [])
+    if not hypothesis.get("attention") or not has_unspaced(text):
+        return _attention(source, hypothesis)
+    sources = spaced_weights(hypothesis["attention"], words, hypothesis["source_words"], " ".join(words), source)
+    return sources[chunk_numbers(split_words(text), " ".join(words))]
 
 
 def _composed(links: np.ndarray | None, before: np.ndarray | None) -> Any:

@@ -122,6 +122,16 @@ def chunk_numbers(words: Sequence[str], text: str) -> list[int]:
     return [bisect_right(ends, start) for start, _ in zip(starts, words, strict=False)]
 
 
+def spaces_before(words: Sequence[str], text: str) -> list[bool]:
+    """Whether there is a space before each word of a text.
+
+    >>> spaces_before(["the", "猫", "は"], "the 猫は")
+    [False, True, False]
+    """
+    chunks = chunk_numbers(words, text)
+    return [index > 0 and chunk > chunks[index - 1] for index, chunk in enumerate(chunks)]
+
+
 def estimate_words(text: str) -> float:
     """About how many words a text has; characters of unspaced scripts count as half a word.
 

@@ -13,6 +13,7 @@ are the words: marks stay with their letter, and letters of spaced scripts besid
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from harken.data.text.scripts import has_unspaced, is_unspaced
@@ -37,11 +38,10 @@ def words_of(
     chunks, pieces = text.split(), [_surface(piece) for piece in tokenizer.pieces(ids)]
     words: list[str] = []
     numbers: list[int] = []
-    for index, chunk in enumerate(chunks):
-        own = [piece for piece, owner in zip(pieces, owners, strict=True) if owner == index]
-        starts, places = _split(chunk, own)
-        numbers += [len(words) + place for place in places]
-        whole = shown_words[index] if index < len(shown_words) else ""
+    for number, chunk in enumerate(chunks):
+        starts, word_indices = _split(chunk, pieces[bisect_left(owners, number) : bisect_right(owners, number)])
+        numbers += [len(words) + index for index in word_indices]
+        whole = shown_words[number] if number < len(shown_words) else ""
         whole = whole if len(whole) >= len(chunk) else chunk
         ends = [*starts[1:], len(whole)]
         words += [whole[start:end] for start, end in zip(starts, ends, strict=True)]
@@ -71,7 +71,7 @@ def _split(chunk: str, pieces: Sequence[str]) -> tuple[list[int], list[int]]:
             position = start + len(piece)
             cuts |= {start, position}
     starts = [cut for cut in sorted(cuts) if cut == 0 or (cut < len(chunk) and not joins(chunk[cut - 1], chunk[cut]))]
-    return starts, [sum(start <= position for start in starts) - 1 for position in positions]
+    return starts, [bisect_right(starts, position) - 1 for position in positions]
 
 
 def _surface(piece: str) -> str:

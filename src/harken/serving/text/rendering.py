@@ -18,6 +18,7 @@ from html import escape
 
 import numpy as np
 
+from harken.data.text.scripts import spaces_before, split_words
 from harken.serving.text.atoms import Atom, Tags
 
 TAIL = ".,;:!?…。、，！？)]}»”\"'"
@@ -47,13 +48,14 @@ def render(
     Args:
         atoms: the source.
         text: the translation of `model_text(atoms)`.
-        attention: (target words, source words); None: the words are aligned by their order.
+        attention: (words of `split_words(text)`, source words); None: the words are aligned by their order.
         tags: by number.
         is_markup: write & and < of words as entities.
         keeps_order: opaque pieces stay in their order.
     """
     source = [atom for atom in atoms if not atom.opaque]
-    words = text.split()
+    words = split_words(text)  # in scripts without spaces every letter, so that a tag is around its own
+    spaces = spaces_before(words, text)
     weights = _weights(attention, len(words), len(source))
     links = weights.argmax(1) if len(source) else np.zeros(len(words), dtype=int)
     stacks = [source[link].tags if source else () for link in links]
@@ -63,7 +65,7 @@ def render(
     writer = _Writer(tags)
     positions = _positions(atoms, links, len(words), keeps_order)
     for index in range(len(words) + 1):
-        space = True
+        space = index == len(words) or spaces[index]
         for atom, following in positions.get(index, ()):
             writer.write(escaped(atom.text, is_markup and atom.is_placeholder), atom.tags, atom.space)
             space = following is None or following.space
