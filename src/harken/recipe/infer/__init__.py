@@ -24,6 +24,7 @@ from harken.errors import UserError
 from harken.files import expand_user
 from harken.recipe.infer.files import infer_file
 from harken.recipe.infer.folders import infer_folder
+from harken.recipe.infer.held_out import hold_out_test
 from harken.recipe.infer.inferred import MINUTES, Inferred, is_data, write_recipe
 from harken.registry import JOBS
 
@@ -59,8 +60,8 @@ def infer(
     if any(suffix in ARCHIVES for suffix in place.suffixes):
         raise UserError(f"{path} is an archive; unpack it and give the file or folder inside")
     if place.is_dir():
-        return infer_folder(place.resolve(), task, text, target, pair)
-    return infer_file(place.resolve(), task, text, target)
+        return hold_out_test(infer_folder(place.resolve(), task, text, target, pair))
+    return hold_out_test(infer_file(place.resolve(), task, text, target))
 
 
 def recipe_file(

@@ -125,7 +125,7 @@ def _translate(table: Table, kinds: Kinds, text: str | None, target: str | None)
     for side, name in (("source", text), ("target", target)):
         if named and re.fullmatch(r"[a-z]{2,3}", name, re.IGNORECASE):
             data[f"{side}_language"] = name.lower()
-    return Inferred("translate", f"texts in {text} and their translations in {target}", data | {"test_size": 0.05})
+    return Inferred("translate", f"texts in {text} and their translations in {target}", data)
 
 
 def _forecast(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
