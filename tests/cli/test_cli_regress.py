@@ -96,3 +96,14 @@ def test_the_figure_of_an_example_shows_its_words(run: Callable[..., Any], texts
     assert done.exit_code == 0, done.stderr
     assert "good" in done.stdout and "house" in done.stdout
     assert (tmp_path / "words.svg").is_file()
+
+
+def test_evaluate_names_the_split_and_its_use_and_shows_notes_once(texts: Path, run: Callable[..., Any]) -> None:
+    done = run("evaluate", texts)  # there is no test
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.count("valid: ") == 1
+    assert "valid: 6 examples, 6 held out of stars.csv by data.seed 1; it chose the weights" in done.stderr
+    assert done.stderr.count("worse than its baseline") == 1
+    report = json.loads(run("evaluate", texts, "--json").stdout)
+    assert report["split"]["name"] == "valid" and report["split"]["source"].startswith("6 held out")
+    assert "split" not in json.loads(run("evaluate", texts, texts.parent / "stars.csv", "--json").stdout)

@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
 
 from harken.estimators.forecaster import windows  # noqa: E402
+from harken.metrics.calibration import softmax  # noqa: E402
 
 RANDOM = np.random.default_rng(0)
 SIGNALS = RANDOM.normal(size=(48, 8))
@@ -258,3 +259,19 @@ def test_a_pickle_holds_no_checkpoints() -> None:
 def test_a_tagger_refuses_a_tag_in_the_place_of_a_list() -> None:
     with pytest.raises(ValueError, match=r"y\[0\] is 3; expected a list of tags"):
         harken.SequenceTagger().fit([["the", "cat"]], [3])
+
+
+def test_a_validation_fraction_calibrates_the_probabilities() -> None:
+    numbers = np.random.default_rng(1)
+    texts = [" ".join(numbers.choice(list("abcdefgh"), 5)) for _ in range(300)]
+    labels = [("a" in text) != (numbers.random() < 0.25) for text in texts]
+    options = {"width": 16, "max_iter": 150, "random_state": 1}
+    plain = harken.SequenceClassifier(**options).fit(texts[:200], labels[:200])
+    fitted = harken.SequenceClassifier(**options, validation_fraction=0.3).fit(texts[:200], labels[:200])
+    assert plain.model.model.scales is None and 0 < float(fitted.model.model.scales[0]) < 1
+    expected = np.array(labels[200:], dtype=int)
+    before, after = softmax(fitted.model.uncalibrated(texts[200:])), fitted.predict_proba(texts[200:])
+    losses = [-np.log(probabilities[np.arange(100), expected]).mean() for probabilities in (before, after)]
+    assert losses[1] < losses[0] and (before.argmax(1) == after.argmax(1)).all()
+    with pytest.raises(ValueError, match="The 'validation_fraction' parameter of SequenceClassifier must be a number"):
+        harken.SequenceClassifier(validation_fraction=2).fit(texts, labels)

@@ -10,6 +10,7 @@ import pytest
 from harken.errors import UserError
 from harken.recipe import load_recipe
 from harken.recipe.infer import infer, recipe_file
+from harken.tasks.registry import job_of
 
 WORDS = ["a good film", "what a story", "not so bad, really", "the worst of all", "we liked it a lot", "too long"]
 TEXTS = [f"{text} {number}" for number in range(10) for text in WORDS]
@@ -194,3 +195,38 @@ def test_a_header_with_quotes_in_a_name_is_read(tmp_path: Path) -> None:
     path.write_text("\n".join(['"Body ""full""",queue', *rows]), encoding="utf-8")
     data = infer(path).data
     assert data["text_column"] == 'Body "full"' and data["label_column"] == "queue" and "header" not in data
+
+
+def test_a_test_is_held_out_of_enough_examples(tmp_path: Path) -> None:
+    few = infer(table(tmp_path / "few.tsv", TEXTS, ["good", "bad"] * 30, header=["text", "label"]))
+    assert "test_size" not in few.data
+    many, labels = [f"{text} {number}" for number in range(10) for text in TEXTS], ["good", "bad"] * 300
+    path = table(tmp_path / "many.tsv", many, labels, header=["text", "label"])
+    assert infer(path).data["test_size"] == 0.1
+    recipe = load_recipe(recipe_file(path, tmp_path / "recipe.toml")[0])
+    splits = job_of("classify").load_data(recipe)
+    assert 40 <= len(splits.tests["test"]) <= 80 and len(splits.train) > 400
+    assert infer(path, target="label", task="regress").data["test_size"] == 0.1
+    assert infer(table(tmp_path / "pairs.tsv", many[:250], many[250:500])).data["test_size"] == 0.2
+
+
+def test_a_given_test_is_taken(tmp_path: Path) -> None:
+    many, labels = [f"{text} {number}" for number in range(10) for text in TEXTS], ["good", "bad"] * 300
+    for name in ("train.tsv", "test.tsv"):
+        table(tmp_path / name, many, labels, header=["text", "label"])
+    inferred = infer(tmp_path)
+    assert inferred.data["test"] == str(tmp_path / "test.tsv") and "test_size" not in inferred.data
+
+
+def test_sentences_of_tags_and_classes_in_files_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "tags.conll").write_text("".join(f"the\tDET\ncat{row}\tNOUN\n\n" for row in range(250)))
+    inferred = infer(tmp_path / "tags.conll", task="tag")
+    assert inferred.task == "tag" and inferred.data["test_size"] == 0.2
+    recipe = load_recipe(recipe_file(tmp_path / "tags.conll", tmp_path / "tags.toml")[0])
+    corpus = job_of("tag").load_data(recipe)
+    assert len(corpus.tests["test"]) > 0
+    folder = tmp_path / "classes"
+    folder.mkdir()
+    for name in ("good", "bad"):
+        (folder / f"{name}.txt").write_text("\n".join(f"{text} {name}" for text in range(120)) + "\n")
+    assert infer(folder).data["test_size"] == 0.21

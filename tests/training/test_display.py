@@ -37,6 +37,10 @@ def test_lines_come_every_few_seconds(monkeypatch: pytest.MonkeyPatch, capsys: p
     ]
 
 
+def test_a_speed_is_in_the_unit_of_the_task() -> None:
+    assert str(Throughput(1234.4, 0.5, 0.1, "texts")) == "1,234 texts/s (50% of peak FLOP/s), 10% waiting for data"
+
+
 def test_the_bar_shows_numbers_and_notes(capsys: pytest.CaptureFixture[str]) -> None:
     bar = Bar()
     bar.start("training", 0.25)

@@ -176,9 +176,17 @@ class WholeSequenceEstimator(SequenceEstimator):
             "tokenizer": {"kind": self.tokenizer, "size": self.vocabulary_size},
             self.section: {"pooling": self.pooling, "dropout": self.dropout, **self._section_keys()},
         }
-        splits, job = LabelledSplits("memory", labelled, labelled, {}), cast(LabelledJob, job_of(self.task))
-        self._train(sections, longest, lambda recipe, folder: job.prepare_examples(recipe, splits, folder))
+        job = cast(LabelledJob, job_of(self.task))
+
+        def prepare(recipe: Any, folder: Path) -> Prepared:
+            return job.prepare_examples(recipe, self._splits(labelled, recipe.train.seed), folder)
+
+        self._train(sections, longest, prepare)
         return self
+
+    def _splits(self, examples: Labelled, seed: int) -> LabelledSplits:
+        """Examples to train and to validate on: by default the same."""
+        return LabelledSplits("memory", examples, examples, {})
 
     def _targets(self, y: Any) -> list[Any]:
         """What the job reads of y, checked."""

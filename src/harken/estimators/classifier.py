@@ -16,12 +16,18 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
-from harken.estimators.base import WholeSequenceEstimator
+from harken.data.text.examples import Labelled, LabelledSplits, split_off
+from harken.data.text.examples_config import ExamplesConfig
+from harken.estimators.base import WholeSequenceEstimator, sklearn_errors
+from harken.tasks.classify.job import with_all_classes
 
 
 @dataclass(eq=False, repr=False)
 class SequenceClassifier(ClassifierMixin, WholeSequenceEstimator):
-    """Reads sequences and gives one label each; the arguments are explained in `WholeSequenceEstimator`."""
+    """Reads sequences and gives one label each; the arguments are explained in `WholeSequenceEstimator`.
+
+    With a `validation_fraction`, this share of the examples is held out to fit the temperature of the probabilities.
+    """
 
     cell: str = "lstm"
     width: int = 32
@@ -34,6 +40,7 @@ class SequenceClassifier(ClassifierMixin, WholeSequenceEstimator):
     learning_rate: float = 0.01
     tokenizer: str = "word"
     vocabulary_size: int = 5000
+    validation_fraction: float = 0.0
     device: str = "cpu"
     random_state: Any = None
 
@@ -46,7 +53,18 @@ class SequenceClassifier(ClassifierMixin, WholeSequenceEstimator):
         return [str(number) for number in numbers]
 
     def _section_keys(self) -> dict[str, Any]:
-        return {"choose_by": "loss"}
+        share = self.validation_fraction
+        if not isinstance(share, int | float | np.number) or not 0 <= share < 1:
+            raise ValueError(self._wrong("validation_fraction", "a number in the range [0, 1)", share))
+        return {"choose_by": "loss", "calibrate": share > 0}
+
+    def _splits(self, examples: Labelled, seed: int) -> LabelledSplits:
+        if not self.validation_fraction:
+            return super()._splits(examples, seed)
+        with sklearn_errors():
+            parts = split_off(examples, {"valid": float(self.validation_fraction)}, seed)
+            splits = LabelledSplits("memory", parts["train"], parts["valid"], {})
+            return with_all_classes(splits, ExamplesConfig(train="memory"))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(N, K), columns in the order of `classes_`."""

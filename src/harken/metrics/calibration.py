@@ -6,8 +6,8 @@
     ECE        sum over 15 bins of confidence of (examples in it / N) |accuracy - mean confidence|
     Brier      mean over examples of sum_k (p_k - [y = k])^2                                       (Brier, 1950)
 
->>> logits = np.array([[8.0, 0.0]] * 9 + [[0.0, 8.0]])           # nine times of ten right, and 0.9997 sure
->>> labels = np.zeros(10, dtype=int)
+>>> logits = np.array([[8.0, 0.0]] * 90 + [[0.0, 8.0]] * 10)     # nine times of ten right, and 0.9997 sure
+>>> labels = np.zeros(100, dtype=int)
 >>> scale = fit_scales([logits], labels)[0]
 >>> before, after = softmax(logits), softmax(scale * logits)
 >>> round(float(before[0, 0]), 4), round(float(after[0, 0]), 2)

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import harken
+from harken.data.text.labelled_splits import read_splits
 from harken.errors import UserError
 from harken.metrics.calibration import calibration_error, mean_loss, softmax
 from harken.recipe import as_recipe
@@ -147,3 +148,17 @@ def test_characters_and_merged_labels(tmp_path: Path) -> None:
     model = harken.train(tables, tmp_path / "run", progress=False)
     assert model.ngrams.weight.shape[1] == 2  # not of the four fine labels
     assert harken.load(tmp_path / "run").predict(["aaax", "bbbz"]) == ["A", "B"]
+
+
+def test_a_class_that_was_held_out_as_a_whole_goes_back_to_training(tmp_path: Path) -> None:
+    rows = [f"text number {row},{'common' if row >= 40 else f'rare {row}'}" for row in range(300)]
+    (tmp_path / "rare.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    data = {"train": str(tmp_path / "rare.csv"), "test_size": 60, "valid_size": 60}
+    recipe = as_recipe(recipe_of() | {"data": data})
+    held = read_splits(recipe.data)
+    assert {*held.valid.labels, *held.tests["test"].labels} - {*held.train.labels}  # as the split is drawn
+    splits = JOB.load_data(recipe)
+    parts = [splits.train, splits.valid, splits.tests["test"]]
+    assert set(splits.train.labels) == {"common", *(f"rare {row}" for row in range(40))}
+    assert sorted(text for part in parts for text in part.values) == sorted(row.partition(",")[0] for row in rows)
+    assert set(splits.valid.labels) == set(splits.tests["test"].labels) == {"common"}

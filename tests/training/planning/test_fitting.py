@@ -121,3 +121,12 @@ def test_the_largest_network_with_enough_updates_is_chosen(
     chosen, epochs = choose_size(candidates(), config, few=2000)
     assert chosen == size
     assert epochs == pytest.approx(0.9 * 60 * minutes * 16 / size / 100)
+
+
+def test_settings_that_a_task_does_not_read_are_not_fitted() -> None:
+    class Unread(Rows):
+        unread = frozenset({"label_smoothing", "validate_sentences"})
+
+    config = configured(max_steps=300)
+    names = [{decision.name for decision in fit(kind(config), config, 1e-3).decisions} for kind in (Rows, Unread)]
+    assert names[0] - names[1] == {"label_smoothing", "validate_sentences"} and "average" in names[1]

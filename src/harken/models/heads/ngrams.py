@@ -67,14 +67,14 @@ class NGrams:
             starts.append(starts[-1])
             for hashes in hashes_of(text):
                 keys, counts = np.unique(hashes, return_counts=True)
-                indices = np.minimum(np.searchsorted(self.keys, keys), max(0, len(self.keys) - 1))
-                known = self.keys[indices] == keys if len(self.keys) else np.zeros(len(keys), bool)
-                features = (1 + np.log(counts[known])) * self.idf[indices[known]]
-                columns.append(indices[known])
-                values.append((features / max(float(np.linalg.norm(features)), 1e-12)).astype(np.float32))
+                places = np.minimum(np.searchsorted(self.keys, keys), max(0, len(self.keys) - 1))
+                known = self.keys[places] == keys if len(self.keys) else np.zeros(len(keys), bool)
+                weighted = (1 + np.log(counts[known])) * self.idf[places[known]]
+                columns.append(places[known])
+                values.append((weighted / max(float(np.linalg.norm(weighted)), 1e-12)).astype(np.float32))
                 starts[-1] += int(known.sum())
-        entries = (torch.from_numpy(np.concatenate(parts)) for parts in (columns, values))
-        return SparseMatrix(*entries, torch.tensor(starts))
+        indices, features = (torch.from_numpy(np.concatenate(parts)) for parts in (columns, values))
+        return SparseMatrix(indices, features, torch.tensor(starts))
 
     def logits(self, texts: Sequence[str]) -> np.ndarray:
         """(N, K), normalised to log-probabilities."""
@@ -114,7 +114,7 @@ class NGrams:
             return loss + weight.square().sum() / (2 * strength * count)
 
         with torch.no_grad():
-            optimizer.step(closure)  # type: ignore[arg-type]
+            optimizer.step(closure)
         weight.grad = bias.grad = None
 
 

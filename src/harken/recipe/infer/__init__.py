@@ -24,6 +24,7 @@ from harken.errors import UserError
 from harken.files import expand_user
 from harken.recipe.infer.files import infer_file
 from harken.recipe.infer.folders import infer_folder
+from harken.recipe.infer.held_out import hold_out_test
 from harken.recipe.infer.inferred import MINUTES, Inferred, is_data, write_recipe
 from harken.recipe.infer.questions import Undecided, run_name
 from harken.registry import JOBS
@@ -58,8 +59,8 @@ def infer(
         raise UserError(f"{path} does not exist; check the path")
     try:
         if data.is_dir():
-            return infer_folder(data.resolve(), task, text, target, pair)
-        return infer_file(data.resolve(), task, text, target, pair)
+            return hold_out_test(infer_folder(data.resolve(), task, text, target, pair))
+        return hold_out_test(infer_file(data.resolve(), task, text, target, pair))
     except Undecided as undecided:
         undecided.problem = undecided.problem.replace(str(data.resolve()), str(path), 1)
         given = {"task": task, "text": text, "target": target, "pair": pair}

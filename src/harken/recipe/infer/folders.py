@@ -143,8 +143,6 @@ def _splits(folder: Path, tables: list[Path], task: str | None, text: str | None
         other = [path for path in tables if path != first and any(word in path.name.lower() for word in words)]
         if len(other) == 1:
             inferred.data[split] = {"source": str(other[0])} if inferred.task == "translate" else str(other[0])
-            if split == "test":
-                inferred.data.pop("test_size", None)
     return inferred
 
 

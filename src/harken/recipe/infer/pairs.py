@@ -25,7 +25,6 @@ SIDES = {"src", "tgt", "trg"}
 NO_LANGUAGES = {"md", "ts", "py", "sh", "js", "gz", "xz", "7z", "db", "pt"}  # of two letters
 PAIR_IN_NAME = re.compile(r"(?:^|[._ -])([a-z]{2,3})[-_]([a-z]{2,3})(?=$|[._ -])")
 SAMPLE = 2000  # units or lines that are looked at
-TEST_SHARE = 0.05
 
 
 def language_keys(names: Sequence[str], path: Path, texts: Sequence[Sequence[str]]) -> dict[str, str]:
@@ -95,7 +94,7 @@ def infer_aligned(source: Path, target: Path, names: Sequence[str]) -> Inferred:
     sides = [list(islice(read_lines(path), SAMPLE)) for path in (source, target)]
     keys = language_keys(names, source, sides)
     rows = [list(row) for row in zip(*sides, strict=False)]
-    data = {"source": str(source), "target": str(target), "format": "text", "test_size": TEST_SHARE} | keys
+    data = {"source": str(source), "target": str(target), "format": "text"} | keys
     reason = f"lines of {source.name} and their translations in {target.name}{format_languages(keys)}"
     return Inferred("translate", reason, data, sample=Table(str(source), list(names), rows))
 
@@ -186,7 +185,7 @@ def _converted_pairs(
         for row in pairs():
             yield json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)
 
-    data: dict[str, Any] = {"format": "jsonl", "test_size": TEST_SHARE, **columns, **keys}
+    data: dict[str, Any] = {"format": "jsonl", **columns, **keys}
     reason = f"{what}, {names[0]} to {names[1]}"
     conversion = Conversion(".jsonl", lines)
     return Inferred("translate", reason, data, {}, {"source": conversion}, Table(str(path), list(names), rows))

@@ -11,7 +11,7 @@ from harken.data.io.table import GUESSED, table_rows
 from harken.errors import UserError
 from harken.recipe.infer.columns import Column, Table
 from harken.recipe.infer.inferred import Conversion, Inferred
-from harken.recipe.infer.pairs import SAMPLE, TEST_SHARE, format_languages, language_keys
+from harken.recipe.infer.pairs import SAMPLE, format_languages, language_keys
 from harken.recipe.infer.questions import Undecided
 from harken.recipe.infer.series import infer_series
 from harken.recipe.infer.wide import series_in_rows, signals_in_rows
@@ -162,7 +162,7 @@ def _translate(table: Table, kinds: Kinds, text: str | None, target: str | None)
     data |= {"encoding": table.encoding} if table.encoding in GUESSED else {}
     data |= {"source_column": text if named else int(text), "target_column": target if named else int(target)}
     reason = f"texts in {text} and their translations in {target}{format_languages(keys)}"
-    return Inferred("translate", reason, data | keys | {"test_size": TEST_SHARE})
+    return Inferred("translate", reason, data | keys)
 
 
 def _language(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:

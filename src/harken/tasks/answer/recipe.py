@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from harken.data.io.keys import CorpusName, DataTable, PreparedDir, Seed
+from harken.data.io.keys import CorpusName, DataTable, PreparedDir, Seed, Share
 from harken.errors import UserError
 from harken.models.answering.config import AnswererConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
@@ -43,6 +43,9 @@ class AnswerDataConfig(DataTable):
     name: CorpusName = None
     valid_size: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.1, description="Share of the training stories held out for validation."
+    )
+    test_size: Share = Field(
+        default=0, description="Stories (or fraction) held out for testing if no test files are given."
     )
     seed: Seed = 1
 

@@ -11,7 +11,7 @@ from harken.data.io.files import read_lines, require_file
 from harken.data.io.table import has_lists, read_table, table_rows
 from harken.data.parts import divide, file_digests, folder_for, read_parts
 from harken.data.prepared.scan import RowKind
-from harken.data.splits import normalise
+from harken.data.splits import held_out_sizes, normalise
 from harken.data.synthetic.stories import load_stories
 from harken.data.text.babi import iterate_babi, parse_stories, read_babi
 from harken.data.text.locations import as_list
@@ -45,14 +45,15 @@ def read_questions(data: AnswerDataConfig) -> Questions:
     parts = read_parts(
         QUESTIONS,
         lambda skipped: read(),
-        {"valid": data.valid_size} if valid is None else {},
+        held_out_sizes(data, [*tests, *([] if valid is None else ["valid"])]),
         data.seed,
         [*chain(valid or [], *tests.values())],
         folder=folder_for(data.prepared, paths),
         name=name,
         contents=[file_digests(paths), reading],
     )
-    return Questions(name, parts.train, parts.held.get("valid", valid or []), dict(tests), parts.skipped)
+    held = parts.held | ({} if valid is None else {"valid": valid})
+    return Questions(name, parts.train, held.pop("valid"), {**tests, **held}, parts.skipped)
 
 
 def questions_of_table(data: AnswerDataConfig, table: Mapping[str, list[Any]]) -> Questions:
@@ -63,8 +64,8 @@ def questions_of_table(data: AnswerDataConfig, table: Mapping[str, list[Any]]) -
     """
     columns = read_table(table, _columns(data))
     asked = list(_questions(zip(*columns.values(), strict=True), data, "the table"))
-    parts = divide(QUESTIONS, asked, {"valid": data.valid_size}, data.seed, [])
-    return Questions(data.name or "table", parts.train, parts.held["valid"], {}, parts.skipped)
+    parts = divide(QUESTIONS, asked, held_out_sizes(data, []), data.seed, [])
+    return Questions(data.name or "table", parts.train, parts.held.pop("valid"), dict(parts.held), parts.skipped)
 
 
 def _origin(data: AnswerDataConfig) -> tuple[str, list[Path], Callable[[], Iterator[Question]]]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +20,7 @@ from torch import Tensor
 from harken.data.io.token_rows import TokenRows
 from harken.data.rows import Columns, id_type
 from harken.data.text.examples import Labelled, LabelledSplits
+from harken.data.text.examples_config import ExamplesConfig
 from harken.inspection.pictures.tables import ConfusionMatrix
 from harken.metrics.baselines import fit_label_baseline
 from harken.metrics.calibration import brier_score, calibration_error, fit_scales, log_softmax, mean_loss, softmax
@@ -137,6 +140,12 @@ class ClassifyJob(LabelledJob):
     artifacts = (*LabelledJob.artifacts, LABELS, NGRAMS)
     interface = INTERFACE
 
+    def load_data(self, recipe: ClassifyRecipe) -> LabelledSplits:
+        return with_all_classes(super().load_data(recipe), recipe.data)
+
+    def load_table(self, recipe: ClassifyRecipe, table: dict[str, list[Any]]) -> LabelledSplits:
+        return with_all_classes(super().load_table(recipe, table), recipe.data)
+
     def learn(self, recipe: ClassifyRecipe, train: Labelled, folder: Path, resuming: bool) -> Labels:
         return LABELS.learn_or_load(folder, resuming, lambda: Labels.learn(train, recipe.classifier.fine))
 
@@ -223,6 +232,22 @@ class ClassifyJob(LabelledJob):
 
 
 JOB = ClassifyJob()
+
+
+def with_all_classes(splits: LabelledSplits, data: ExamplesConfig) -> LabelledSplits:
+    """The splits with the examples of a class that was held out as a whole back in training.
+
+    Parts with files of their own stay as they are, and so do splits of data on disk, which are large.
+    """
+    known = set(splits.train.labels) if splits.train.stored is None and not data.corpus else None
+    train, parts = splits.train, {"valid": splits.valid, **splits.tests}
+    for name, part in parts.items():
+        if known is None or getattr(data, name, None) or known.issuperset(part.labels):
+            continue
+        moved = [row for row, label in enumerate(part.labels) if label not in known]
+        parts[name] = part.choose(sorted(set(range(len(part))) - set(moved)))
+        train = Labelled.of(chain(train.examples(), part.choose(moved).examples()), train.fine is not None)
+    return replace(splits, train=train, valid=parts.pop("valid"), tests=parts)
 
 
 def training_labels(train: Labelled, targets: Labels) -> np.ndarray:

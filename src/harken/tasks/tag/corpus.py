@@ -14,7 +14,7 @@ from harken.data.io.table import read_table
 from harken.data.parts import divide, file_digests, folder_for, read_parts
 from harken.data.prepared.scan import RowKind
 from harken.data.series.framed import Framed, read_frames
-from harken.data.splits import Parts, content_key, normalise, size_of
+from harken.data.splits import Parts, content_key, held_out_sizes, normalise
 from harken.data.text.inputs import place
 from harken.data.text.locations import as_list
 from harken.data.text.tagged import FORMATS, Tagged, as_tagged, format_of, iterate_tagged
@@ -57,14 +57,15 @@ def read_corpus(config: TagDataConfig) -> TagCorpus:
     parts = read_parts(
         SENTENCES,
         lambda skipped: iterate_files(config, paths),
-        {"valid": size_of(config.valid_size)} if valid is None else {},
+        held_out_sizes(config, [*tests, *([] if valid is None else ["valid"])]),
         config.seed,
         [*chain(valid or [], *tests.values())],
         folder=folder_for(config.prepared, paths) if is_text else None,
         name=name,
         contents=[file_digests(paths), columns],
     )
-    return TagCorpus(name, parts.train, parts.held["valid"] if valid is None else valid, tests, parts.skipped)
+    held = parts.held | ({} if valid is None else {"valid": valid})
+    return TagCorpus(name, parts.train, held.pop("valid"), {**tests, **held}, parts.skipped)
 
 
 def _name(config: TagDataConfig, paths: Sequence[Path]) -> str:
@@ -84,8 +85,8 @@ def corpus_of_table(config: TagDataConfig, table: Mapping[str, list[Any]]) -> Ta
     columns = read_table(table, names)
     refuse_gaps(columns, names)
     examples: list[Example] = [*as_tagged(columns[names[0]], columns[names[1]], "the table")]
-    parts = divide(SENTENCES, examples, {"valid": size_of(config.valid_size)}, config.seed, [])
-    return TagCorpus(config.name or "table", parts.train, parts.held["valid"], {})
+    parts = divide(SENTENCES, examples, held_out_sizes(config, []), config.seed, [])
+    return TagCorpus(config.name or "table", parts.train, parts.held.pop("valid"), dict(parts.held))
 
 
 def files_of(config: TagDataConfig, files: str | list[str] | None) -> list[Path]:

@@ -48,6 +48,7 @@ class TagDataConfig(DataTable):
     valid_size: Share | None = Field(
         None, description="sentences (or fraction) held out for validation; default: 1000 or 5%, the smaller"
     )
+    test_size: Share = Field(0, description="sentences (or fraction) held out for testing if no test files are given")
     prepared: PreparedDir = None
     name: CorpusName = None
     seed: Seed = 1
