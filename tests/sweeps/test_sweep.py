@@ -238,3 +238,20 @@ def test_the_command_prints_the_table(swept: harken.Sweep, tmp_path: Path) -> No
         "cell=lstm",
         "cell=gru",
     }
+
+
+def test_translations_of_the_test_part_are_kept_and_compared(tmp_path: Path) -> None:
+    small = [
+        *("data.size=100", "model.width=16", "model.heads=2", "model.feedforward=16", "train.max_steps=2"),
+        *("train.validate_sentences=2", "search.beam=1", *(key for key in SMALL[5:] if "validate_every" not in key)),
+    ]
+    options: dict[str, Any] = {"overrides": small, "grid": {"model.layers": [1, 2]}, "seeds": 1, "progress": False}
+    first = harken.sweep("phrasebook-transformer", tmp_path / "out", test=False, jobs=2, **options)
+    assert first.bootstrap() == [] and not first.trials[0].test
+    (other,) = set(first.plan.settings) - {first.best}
+    both = harken.sweep("phrasebook-transformer", tmp_path / "out", baseline=other, jobs=2, **options)
+    (test,) = both.bootstrap()
+    assert (both.best, test["seed"], test["split"]) == (first.best, 1, "test")
+    scores = [both.plan.of(name)[0].test["bleu"] for name in (other, first.best)]
+    assert [test["first"], test["other"]] == pytest.approx(scores, abs=1e-6) and 0 < test["p"] <= 1
+    assert (tmp_path / "out" / "layers=1" / "seed-1" / "outputs" / "test.jsonl").is_file()
