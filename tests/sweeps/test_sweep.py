@@ -15,6 +15,8 @@ from harken.cli.app import app
 from harken.errors import UserError
 from harken.run_folders.reading import read_run
 from harken.sweeps import local
+from harken.sweeps.sweep import inferred_recipe
+from harken.sweeps.trials import make_plan
 from harken.training.loop import Trainer
 from harken.training.weights import load_tensors
 
@@ -255,3 +257,18 @@ def test_translations_of_the_test_part_are_kept_and_compared(tmp_path: Path) -> 
     scores = [both.plan.of(name)[0].test["bleu"] for name in (other, first.best)]
     assert [test["first"], test["other"]] == pytest.approx(scores, abs=1e-6) and 0 < test["p"] <= 1
     assert (tmp_path / "out" / "layers=1" / "seed-1" / "outputs" / "test.jsonl").is_file()
+
+
+def test_ten_settings_are_drawn_by_default_and_data_is_taken_for_a_recipe(tmp_path: Path) -> None:
+    plan = make_plan(RECIPE, tmp_path / "out", ["train.learning_rate=1e-3..1e-2:log", "model.cell=lstm,gru"], seeds=2)
+    assert (len(plan.settings), len(plan.trials)) == (10, 20) and "--trials N" in plan.notes[0]
+    assert plan.trials[0].overrides[-1] == "train.seed=1" and not (tmp_path / "out").exists()
+    rows = [f"the {word} is {kind},{kind}" for word in "abcdefghij" for kind in ("good", "bad")]
+    (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    recipe = inferred_recipe(tmp_path / "texts.csv", tmp_path / "out")
+    assert recipe == tmp_path / "out.toml" and inferred_recipe(RECIPE, tmp_path / "out") == RECIPE
+    inferred = make_plan(recipe, tmp_path / "out", ["train.learning_rate=0.001,0.01"], seeds=1)
+    assert (
+        list(inferred.settings) == ["learning_rate=0.001", "learning_rate=0.01"]
+        and 'task = "classify"' in inferred.base
+    )
