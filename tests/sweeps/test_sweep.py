@@ -15,6 +15,8 @@ from harken.cli.app import app
 from harken.errors import UserError
 from harken.run_folders.reading import read_run
 from harken.sweeps import local
+from harken.sweeps.sweep import inferred_recipe
+from harken.sweeps.trials import make_plan
 from harken.training.loop import Trainer
 from harken.training.weights import load_tensors
 
@@ -238,3 +240,35 @@ def test_the_command_prints_the_table(swept: harken.Sweep, tmp_path: Path) -> No
         "cell=lstm",
         "cell=gru",
     }
+
+
+def test_translations_of_the_test_part_are_kept_and_compared(tmp_path: Path) -> None:
+    small = [
+        *("data.size=100", "model.width=16", "model.heads=2", "model.feedforward=16", "train.max_steps=2"),
+        *("train.validate_sentences=2", "search.beam=1", *(key for key in SMALL[5:] if "validate_every" not in key)),
+    ]
+    options: dict[str, Any] = {"overrides": small, "grid": {"model.layers": [1, 2]}, "seeds": 1, "progress": False}
+    first = harken.sweep("phrasebook-transformer", tmp_path / "out", test=False, jobs=2, **options)
+    assert first.bootstrap() == [] and not first.trials[0].test
+    (other,) = set(first.plan.settings) - {first.best}
+    both = harken.sweep("phrasebook-transformer", tmp_path / "out", baseline=other, jobs=2, **options)
+    (test,) = both.bootstrap()
+    assert (both.best, test["seed"], test["split"]) == (first.best, 1, "test")
+    scores = [both.plan.of(name)[0].test["bleu"] for name in (other, first.best)]
+    assert [test["first"], test["other"]] == pytest.approx(scores, abs=1e-6) and 0 < test["p"] <= 1
+    assert (tmp_path / "out" / "layers=1" / "seed-1" / "outputs" / "test.jsonl").is_file()
+
+
+def test_ten_settings_are_drawn_by_default_and_data_is_taken_for_a_recipe(tmp_path: Path) -> None:
+    plan = make_plan(RECIPE, tmp_path / "out", ["train.learning_rate=1e-3..1e-2:log", "model.cell=lstm,gru"], seeds=2)
+    assert (len(plan.settings), len(plan.trials)) == (10, 20) and "--trials N" in plan.notes[0]
+    assert plan.trials[0].overrides[-1] == "train.seed=1" and not (tmp_path / "out").exists()
+    rows = [f"the {word} is {kind},{kind}" for word in "abcdefghij" for kind in ("good", "bad")]
+    (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    recipe = inferred_recipe(tmp_path / "texts.csv", tmp_path / "out")
+    assert recipe == tmp_path / "out.toml" and inferred_recipe(RECIPE, tmp_path / "out") == RECIPE
+    inferred = make_plan(recipe, tmp_path / "out", ["train.learning_rate=0.001,0.01"], seeds=1)
+    assert (
+        list(inferred.settings) == ["learning_rate=0.001", "learning_rate=0.01"]
+        and 'task = "classify"' in inferred.base
+    )

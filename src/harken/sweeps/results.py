@@ -184,7 +184,7 @@ class Sweep:
                 **{key: plain(value) for key, value in trial.setting.items()},
                 "seed": trial.seed,
                 "state": "failed" if trial.error else trial.run.state,
-                self.metric: None if math.isnan(score := self.score(trial)) else score,
+                f"valid {self.metric}": none_if_nan(self.score(trial)),
                 "steps": trial.run.step,
                 "seconds": trial.run.seconds,
                 "parameters": trial.run.parameters,

@@ -77,7 +77,7 @@ def sweep(
         recipe = recipe.model_dump(mode="json", exclude_unset=True)
     axes = [*overrides, *axes_of(grid or {})]
     if data is None and isinstance(recipe, str | Path):
-        recipe = _inferred(recipe, folder)
+        recipe = inferred_recipe(recipe, folder)
     plan = make_plan(recipe, folder, axes, seeds=seeds, trials=trials, with_data=data is None)
     results = Sweep(plan, baseline)
     settings = Settings(halving, jobs, data, progress, report or (lambda line: None))
@@ -95,7 +95,7 @@ def sweep(
     return results
 
 
-def _inferred(recipe: str | Path, folder: Path) -> str | Path:
+def inferred_recipe(recipe: str | Path, folder: Path) -> str | Path:
     """The recipe, or where it names data, the file of a recipe inferred from it, beside the folder."""
     from harken.recipe.infer import is_data, recipe_file
 

@@ -257,7 +257,10 @@ class Job:
         Raises:
             UserError: bad data, or a job that reads no tables.
         """
-        raise UserError(f"a run with the task {recipe.task!r} takes no table in memory; name files in [data] instead")
+        raise UserError(
+            f"a run with the task {recipe.task!r} takes no table in memory; save it as a file and name that, by "
+            'overrides=["data.train=FILE"]'
+        )
 
     def artifact_names(self) -> frozenset[str]:
         """The names of the files that `prepare` may have written before a run was killed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -84,7 +85,9 @@ def sweep(
             report=(lambda line: None) if quiet else logger.info,
         )
     except KeyboardInterrupt as stop:
-        raise Interrupted(getattr(stop, "number", 2), "give the same command again to go on from here") from None
+        raise Interrupted(
+            getattr(stop, "number", signal.SIGINT), "give the same command again to go on from here"
+        ) from None
     if plot is not None:
         save_figure(results.plot(), plot)
     if as_json:
