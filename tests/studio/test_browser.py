@@ -9,14 +9,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from harken.inspection.figure.spec import (
+    Bars,
+    Figure,
+    Group,
+    Heat,
+    Images,
+    Lines,
+    Raster,
+    Series,
+    Strips,
+    Strokes,
+    Tokens,
+)  # fmt: skip
 from harken.inspection.figure.tree import Branch
 from harken.inspection.pictures.beam import BeamPicture
 from harken.serving.keys import new_key
 from harken.serving.limits import hosts_of
 from harken.serving.settings import ServerSettings
 from harken.studio.app import create_studio_app
+from harken.studio.figures import figures_json
 from harken.training.folder import RunLock
 
 from .test_routes import listening
@@ -361,6 +376,30 @@ def test_a_classifier_shows_weights_over_words(page: Any, address: str) -> None:
     page.goto(f"{address}/#jobs?model=opinions&text=the+film+was+not+good")
     page.wait_for_selector(".heat")
     assert page.locator(".heat thead th").all_inner_texts() == ["the", "film", "was", "not", "good"]
+    assert violations(page) == []
+
+
+def test_every_kind_of_figure_has_its_values_or_its_name_as_text(page: Any, address: str) -> None:
+    names, weights = ["猫", "قط", "cat"], np.full((3, 20), 0.5)
+    panels = {
+        "0.75": Lines("", "step", "loss", [Series("a", [1, 2], [0.5, 0.75])]),
+        "0.25": Bars("", "word", "share", names, [Group("a", [0.25, 0.5, 1.0])]),
+        "0.50": Heat("dense", "", "", [f"w{at}" for at in range(20)], names, weights, form=""),
+        "symbols": Raster("symbols", "seconds", "symbol", weights, (0.0, 1.0), names),
+        "1.25": Tokens("", names, [1.25, 0.5, 2.0], "nats", 2.0),
+        "a caption": Images("", [], np.zeros((4, 4, 3), dtype=np.uint8), ["a caption"], np.ones((1, 2, 2))),
+        "0.125": Strips("", "frame", ["x"], np.arange(4.0)[:, None], np.array([0.125, 0, 0, 1.0])),
+        "ink": Strokes("", [[np.array([[0.0, 0.0], [1.0, 1.0]])]], ["ink"]),
+    }
+    shown = {"title": "", "caption": "", "rows": [], "figures": figures_json([Figure("", list(panels.values()))])}
+    page.route("**/studio/answer", lambda route: route.fulfill(json=shown))
+    page.goto(f"{address}/#jobs?model=opinions")
+    expect(page.locator(".panel")).to_have_count(len(panels))
+    for summary in page.locator(".panel summary").all():
+        summary.click()
+    for panel, alternative in zip(page.locator(".panel").all(), panels, strict=True):
+        text = panel.get_by_role("cell", name=alternative, exact=True)
+        expect(text.or_(panel.get_by_role("img", name=alternative, exact=True)).first).to_be_attached()
     assert violations(page) == []
 
 
