@@ -462,3 +462,5 @@ def test_nothing_is_wider_than_a_phone(page: Any, address: str) -> None:
         page.goto(f"{address}/#{view}")
         page.wait_for_selector("main .card, main .plain")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, view
+        tabs = page.locator(".tabs a").evaluate_all("all => all.map(tab => tab.getBoundingClientRect().right)")
+        assert len(tabs) == 7 and max(tabs) <= 390  # none is hidden
