@@ -208,6 +208,7 @@ def test_saves_a_file_that_works_without_the_server(page: Any, address: str, tmp
     other = page.context.browser.new_context(offline=True).new_page()
     other.goto((tmp_path / "saved.html").as_uri())
     assert other.locator(".target span").all_inner_texts() == wanted
+    assert other.locator(".target").get_attribute("lang") == "fr"
     other.locator(".target span").first.hover()
     links = other.locator(".source span").evaluate_all("all => all.map(one => one.style.getPropertyValue('--link'))")
     assert any(float(one or 0) > 0.1 for one in links)
