@@ -9,14 +9,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from harken.inspection.figure.spec import (
+    Bars,
+    Figure,
+    Group,
+    Heat,
+    Images,
+    Lines,
+    Raster,
+    Series,
+    Strips,
+    Strokes,
+    Tokens,
+)  # fmt: skip
 from harken.inspection.figure.tree import Branch
 from harken.inspection.pictures.beam import BeamPicture
 from harken.serving.keys import new_key
 from harken.serving.limits import hosts_of
 from harken.serving.settings import ServerSettings
 from harken.studio.app import create_studio_app
+from harken.studio.figures import figures_json
 from harken.training.folder import RunLock
 
 from .test_routes import listening
@@ -193,6 +208,7 @@ def test_saves_a_file_that_works_without_the_server(page: Any, address: str, tmp
     other = page.context.browser.new_context(offline=True).new_page()
     other.goto((tmp_path / "saved.html").as_uri())
     assert other.locator(".target span").all_inner_texts() == wanted
+    assert other.locator(".target").get_attribute("lang") == "fr"
     other.locator(".target span").first.hover()
     links = other.locator(".source span").evaluate_all("all => all.map(one => one.style.getPropertyValue('--link'))")
     assert any(float(one or 0) > 0.1 for one in links)
@@ -364,6 +380,30 @@ def test_a_classifier_shows_weights_over_words(page: Any, address: str) -> None:
     assert violations(page) == []
 
 
+def test_every_kind_of_figure_has_its_values_or_its_name_as_text(page: Any, address: str) -> None:
+    names, weights = ["猫", "قط", "cat"], np.full((3, 20), 0.5)
+    panels = {
+        "0.75": Lines("", "step", "loss", [Series("a", [1, 2], [0.5, 0.75])]),
+        "0.25": Bars("", "word", "share", names, [Group("a", [0.25, 0.5, 1.0])]),
+        "0.50": Heat("dense", "", "", [f"w{at}" for at in range(20)], names, weights, form=""),
+        "symbols": Raster("symbols", "seconds", "symbol", weights, (0.0, 1.0), names),
+        "1.25": Tokens("", names, [1.25, 0.5, 2.0], "nats", 2.0),
+        "a caption": Images("", [], np.zeros((4, 4, 3), dtype=np.uint8), ["a caption"], np.ones((1, 2, 2))),
+        "0.125": Strips("", "frame", ["x"], np.arange(4.0)[:, None], np.array([0.125, 0, 0, 1.0])),
+        "ink": Strokes("", [[np.array([[0.0, 0.0], [1.0, 1.0]])]], ["ink"]),
+    }
+    shown = {"title": "", "caption": "", "rows": [], "figures": figures_json([Figure("", list(panels.values()))])}
+    page.route("**/studio/answer", lambda route: route.fulfill(json=shown))
+    page.goto(f"{address}/#jobs?model=opinions")
+    expect(page.locator(".panel")).to_have_count(len(panels))
+    for summary in page.locator(".panel summary").all():
+        summary.click()
+    for panel, alternative in zip(page.locator(".panel").all(), panels, strict=True):
+        text = panel.get_by_role("cell", name=alternative, exact=True)
+        expect(text.or_(panel.get_by_role("img", name=alternative, exact=True)).first).to_be_attached()
+    assert violations(page) == []
+
+
 def test_the_page_asks_for_a_key_and_sends_it(browser: Any, runs: Path, tmp_path: Path) -> None:
     key = new_key(tmp_path / "keys.json", "alice")
     settings = ServerSettings(api_keys=tmp_path / "keys.json", allowed_hosts=hosts_of("127.0.0.1"))
@@ -423,3 +463,5 @@ def test_nothing_is_wider_than_a_phone(page: Any, address: str) -> None:
         page.goto(f"{address}/#{view}")
         page.wait_for_selector("main .card, main .plain")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, view
+        tabs = page.locator(".tabs a").evaluate_all("all => all.map(tab => tab.getBoundingClientRect().right)")
+        assert len(tabs) == 7 and max(tabs) <= 390  # none is hidden

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harken import __version__
+import harken
 from harken.files import cache_folder
 from harken.training.folder import CARD
 
@@ -26,7 +26,7 @@ SETTINGS = (
 
 def example_folder() -> Path:
     """The folder of the model, whether it is trained or not; other versions of harken have others."""
-    return cache_folder() / "studio" / f"{NAME}-{__version__}"
+    return cache_folder() / "studio" / f"{NAME}-{harken.__version__}"
 
 
 def is_trained() -> bool:

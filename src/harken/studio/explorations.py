@@ -76,7 +76,7 @@ def explore(name: str, given: Values, seed: int = 1) -> dict[str, Any]:
 
 
 def _vanishing(values: Values, seed: int) -> Drawn:
-    from harken.lab.claims.vanishing import DISTANCE, gradient_lengths
+    from harken.lab.claims.vanishing import DISTANCE, EXPLODED, VANISHED, gradient_lengths
 
     size, width, weights = values["s"], values["width"], values["way"]
     measured = gradient_lengths(weights, size, width, 8, 20, seed)
@@ -89,7 +89,7 @@ def _vanishing(values: Values, seed: int) -> Drawn:
         "", "steps back from the loss", "|dL/dh|, relative", series, log_y=True, dots=False, marks=[Mark(1, "")]
     )
     last = measured["lengths"][-1]
-    fate = "vanishes" if last < 0.1 else "explodes" if last > 10 else "stays"
+    fate = "vanishes" if last < VANISHED else "explodes" if last > EXPLODED else "stays"
     largest = measured["largest"]
     sentence = f"After {DISTANCE} steps {last:.2g} of the gradient is left, so it {fate}; s is {largest:.3g}."
     return Figure("", [panel], f"Vanilla tanh RNN, {width} units, 8 sequences."), sentence

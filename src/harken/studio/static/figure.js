@@ -24,7 +24,7 @@ export function Heat({ panel, onRow, onColumn, offRows = [], offColumns = [], th
   return html`<${Scroll} label=${panel.title || "Weights"}><table class=${`heat ${dense ? "dense" : ""}`} onPointerLeave=${() => { setOn(null); hideTip(); }}>
     <thead><tr><td style=${{ background: "none" }}></td>${panel.columns.map((text, at) => html`<th key=${at} scope="col" class=${on?.[1] === at ? "on" : ""}><span dir="auto">${name(text, at, onColumn, offColumns)}</span></th>`)}</tr></thead>
     <tbody>${panel.rows.map((text, row) => html`<tr key=${row}><th scope="row" dir="auto" class=${on?.[0] === row ? "on" : ""}>${panel.row_names === false ? "" : name(text, row, onRow, offRows)}</th>
-      ${panel.columns.map((_, column) => { const strength = panel.strengths[row][column], shown = Math.abs(strength) >= threshold ? strength : 0; return html`<td key=${column} style=${{ background: shade(shown), color: dense ? null : textOn(shown) }} onPointerMove=${(event) => point(row, column, event)}>${!dense && panel.form !== "" && Math.abs(shown) > 0.045 ? Number(panel.values[row][column]).toFixed(2).replace(/^0/, "").replace("1.00", "1") : ""}</td>`; })}</tr>`)}</tbody>
+      ${panel.columns.map((_, column) => { const strength = panel.strengths[row][column], shown = Math.abs(strength) >= threshold ? strength : 0; return html`<td key=${column} style=${{ background: shade(shown), color: dense ? null : textOn(shown) }} onPointerMove=${(event) => point(row, column, event)}>${dense || panel.form === "" ? html`<span class="unseen">${Number(panel.values[row][column]).toFixed(2)}</span>` : Math.abs(shown) > 0.045 ? Number(panel.values[row][column]).toFixed(2).replace(/^0/, "").replace("1.00", "1") : ""}</td>`; })}</tr>`)}</tbody>
   </table><//>`;
 }
 
@@ -100,7 +100,8 @@ function Strips({ panel }) {
   const high = 46, count = panel.values.length, x = (at) => (560 * (at + 0.5)) / count;
   return html`<svg class="chart" viewBox=${`0 0 640 ${high * panel.names.length + 10}`} role="img" aria-label=${panel.title || "signal"}>
     ${panel.weights.map((weight, at) => html`<rect key=${at} x=${80 + (560 * at) / count} width=${560 / count + 0.5} y="0" height=${high * panel.names.length} fill="var(--s5)" opacity=${0.6 * weight} />`)}
-    ${panel.names.map((name, row) => html`<g key=${row}><text x="74" y=${high * (row + 0.6)} text-anchor="end">${name}</text><polyline fill="none" stroke="var(--ink)" stroke-width="1.5" points=${panel.values.map((frame, at) => `${80 + x(at)},${high * (row + 0.95) - 0.85 * high * frame[row]}`).join(" ")} /></g>`)}</svg>`;
+    ${panel.names.map((name, row) => html`<g key=${row}><text x="74" y=${high * (row + 0.6)} text-anchor="end">${name}</text><polyline fill="none" stroke="var(--ink)" stroke-width="1.5" points=${panel.values.map((frame, at) => `${80 + x(at)},${high * (row + 0.95) - 0.85 * high * frame[row]}`).join(" ")} /></g>`)}</svg>
+    <${Numbers} head=${[panel.x_label, "weight", ...panel.names]} rows=${() => panel.values.map((frame, at) => [at + 1, panel.weights[at], ...frame])} />`;
 }
 
 export function Strokes({ panel }) {

@@ -4,12 +4,12 @@ import { download } from "./lib.js";
 const escape = (text) => String(text).replace(/[&<>"]/g, (mark) => `&${{ "&": "amp", "<": "lt", ">": "gt", '"': "quot" }[mark]};`);
 
 // Runs inside the saved file, on its own data.
-function show(data) {
+function show(data, languages) {
   const root = document.querySelector("main");
   for (const one of data) {
     const box = root.appendChild(document.createElement("section"));
     const rows = [["source", one.source_words], ["target", one.words]].map(([side, words]) => {
-      const row = box.appendChild(Object.assign(document.createElement("p"), { className: side, dir: "auto" }));
+      const row = box.appendChild(Object.assign(document.createElement("p"), { className: side, dir: "auto", lang: languages[side === "source" ? 0 : 1] ?? "" }));
       return words.map((word, at) => {
         const span = row.appendChild(Object.assign(document.createElement("span"), { textContent: word.text, tabIndex: 0 }));
         row.append(" ");
@@ -36,7 +36,7 @@ export function page(text, results, model) {
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <title>${escape(text.slice(0, 60))}</title><style>${STYLE}</style></head>
 <body><h1>Translation</h1><p class="note">${escape(model.name)} (${escape(model.network)}). Shaded: words the model was unsure of. Hover or focus a word to see what it attends to.</p><main></main>
-<script>(${show})(${data});</${""}script></body></html>
+<script>(${show})(${data}, ${JSON.stringify(model.languages).replace(/</g, "\\u003c")});</${""}script></body></html>
 `;
 }
 
