@@ -236,7 +236,7 @@ class Trainer:
         own = [
             self.progress.seconds + passed if self.is_main else 0.0,
             float(self.signals.received or 0),
-            self.budget.expected_outside(),
+            self.budget.expected_outside() if self.is_main else 0.0,
         ]
         self.progress.seconds, signalled, self.budget.outside = self.strategy.maximum(own)
         if signalled:
