@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import zipfile
@@ -45,6 +46,12 @@ def folder(files: Mapping[str, str | bytes]) -> Callable[[Path], object]:
             (path / name).write_bytes(content.encode() if isinstance(content, str) else content)
 
     return write
+
+
+def with_partner(path: Path) -> None:
+    """Write the two files of moses pairs, compressed."""
+    path.write_bytes(gzip.compress(lines(ENGLISH_LINES).encode()))
+    path.with_name(path.name.replace(".en.gz", ".fr.gz")).write_bytes(gzip.compress(lines(FRENCH_LINES).encode()))
 
 
 def zipped(files: Mapping[str, str]) -> bytes:
@@ -150,6 +157,10 @@ CASES = [
     Case("opus", None, Trains("translate", 60, {"source_language": "en", "target_language": "fr"}),
          "a folder of moses pairs",
          folder({"README": "x", "a.en-fr.en": lines(ENGLISH_LINES), "a.en-fr.fr": lines(FRENCH_LINES)})),
+    Case("a.en-fr.en.gz", None, Trains("translate", 60, {"target_language": "fr"}), "moses pairs, compressed",
+         with_partner),
+    Case("portuguese", None, Trains("translate", 60, {"pair": "en-pt"}), "an ending that weights of models have, too",
+         folder({"train.en": lines(ENGLISH_LINES), "train.pt": lines(FRENCH_LINES)})),
     Case("splits", None, Trains("translate", 180, {"pair": "en-fr"}), "train.LANG, val.LANG, test.LANG",
          folder({f"{split}.{code}": lines([f"{split[:2]} {line}" for line in text])
                  for split in ("train", "val", "test")

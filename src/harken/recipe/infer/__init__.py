@@ -7,12 +7,14 @@
              a text and a number                  regress
              dates or rows of numbers             forecast
              names of recordings or pictures      transcribe, caption
+    NAME.en beside NAME.fr, TMX, XLIFF            translate
+    signals of UCR and UEA, a series a row        classify, forecast
     numbered sentences with questions (bAbI)      answer
-    a file for each class, a folder train.en ...  classify, translate
+    files or folders by class, train.en ...       classify, translate
     other text                                    language
 
-What is ambiguous is an error that says which option to add. `harken train DATA`, `harken.train(DATA)` and `harken new`
-use it.
+What is ambiguous is `Undecided`: choices, and the command of the likeliest. `harken look DATA`, `harken train DATA`,
+`harken.train(DATA)` and `harken new` use it.
 """
 
 from __future__ import annotations

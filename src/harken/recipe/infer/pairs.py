@@ -20,9 +20,11 @@ from harken.recipe.infer.inferred import Conversion, Inferred
 from harken.recipe.infer.questions import Undecided
 from harken.recipe.infer.refusals import refuse
 
-LANGUAGE_FILE = re.compile(r"(.+?)\.((?!gz|xz)[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?|source|target)(\.gz|\.xz)?")
+LANGUAGE_FILE = re.compile(
+    r"(.+?)\.((?!gz|xz|zst|zip)[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?|source|target)(\.gz|\.xz|\.bz2|\.zst)?"
+)
 SIDES = {"src", "tgt", "trg"}
-NO_LANGUAGES = {"md", "ts", "py", "sh", "js", "gz", "xz", "7z", "db", "pt"}  # of two letters
+NO_LANGUAGES = {"md", "ts", "py", "sh", "js", "gz", "xz", "7z", "db"}  # of two letters
 PAIR_IN_NAME = re.compile(r"(?:^|[._ -])([a-z]{2,3})[-_]([a-z]{2,3})(?=$|[._ -])")
 SAMPLE = 2000  # units or lines that are looked at
 

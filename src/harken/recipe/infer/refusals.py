@@ -30,7 +30,7 @@ OTHER_FORMATS = {
     (".tar", ".tgz", ".tbz", ".txz"): ("an archive", "mkdir {1} && tar -xf {0} -C {1} && harken train {1}"),
     (".7z", ".rar"): ("an archive", "7z x {0} -o{1} && harken train {1}"),
 }  # fmt: skip
-BINARY = (".safetensors", ".pt", ".pth", ".ckpt", ".onnx", ".pkl", ".pickle", ".joblib", ".bin")
+BINARY = (".safetensors", ".pth", ".ckpt", ".onnx", ".pkl", ".pickle", ".joblib", ".bin")
 
 
 def refuse_other_formats(path: Path) -> None:
