@@ -105,8 +105,9 @@ class ClassifierModel(nn.Module):
     def forward(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Steps of a row from `lengths` on are padding. Beside n-grams, the logits of the network are not scaled."""
         logits, weights = self.uncalibrated(values, lengths)
-        is_alone = self.scales is not None and len(self.scales) == 1
-        return self.scales * logits if is_alone else logits, weights
+        if self.scales is None or len(self.scales) > 1:
+            return logits, weights
+        return self.scales * logits, weights
 
     def uncalibrated(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """The same without a scale."""
