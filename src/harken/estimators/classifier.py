@@ -17,7 +17,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
 from harken.data.text.examples import Labelled, LabelledSplits, split_off
-from harken.data.text.examples_config import ExamplesConfig
 from harken.estimators.base import WholeSequenceEstimator, sklearn_errors
 from harken.tasks.classify.job import with_all_classes
 
@@ -64,7 +63,7 @@ class SequenceClassifier(ClassifierMixin, WholeSequenceEstimator):
         with sklearn_errors():
             parts = split_off(examples, {"valid": float(self.validation_fraction)}, seed)
             splits = LabelledSplits("memory", parts["train"], parts["valid"], {})
-            return with_all_classes(splits, ExamplesConfig(train="memory"))
+            return with_all_classes(splits, ["valid"])
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(N, K), columns in the order of `classes_`."""

@@ -57,8 +57,11 @@ def find_split(
     raise UserError(f"{corpus} has no split {missing!r}; choose --split {' or '.join(splits)}, or give {remedy}")
 
 
-def describe_split(data: Any, name: str) -> dict[str, str]:
+def describe_split(data: Any, name: str, at_end: bool = False) -> dict[str, str]:
     """The name of a split, where its examples come from by the `[data]` table of a recipe, and its use in training.
+
+    Args:
+        at_end: whether parts are cut off the end of the data, and not drawn.
 
     >>> from harken.data.text.examples_config import ExamplesConfig
     >>> describe_split(ExamplesConfig(train="data/news.csv", test_size=0.1), "test")["source"]
@@ -66,22 +69,23 @@ def describe_split(data: Any, name: str) -> dict[str, str]:
     >>> describe_split(ExamplesConfig(train="news.csv", test="test.csv"), "test")["source"]
     'test.csv'
     """
-    return {"name": name, "source": _source(data, name), "use": USES.get(name, "not used in training")}
+    values = {key: getattr(data, key) for key in type(data).model_fields} if isinstance(data, BaseModel) else {}
+    source = _source(values, name, at_end) if values else "of its corpus"
+    return {"name": name, "source": source, "use": USES.get(name, "not used in training")}
 
 
-def _source(data: Any, name: str) -> str:
-    if corpus := getattr(data, "corpus", None):
+def _source(data: Mapping[str, Any], name: str, at_end: bool) -> str:
+    if corpus := data.get("corpus"):
         return f"of the corpus {corpus}"
-    own = getattr(data, name, None) or getattr(data, name.partition("-")[0], None)
-    own = own.get(name, own) if isinstance(own, Mapping) else own
-    if own:
-        return ", ".join(_files(own)) or "files"
-    if getattr(data, "dir", None) and not getattr(data, "train", None):
-        return f"of {Path(data.dir).name}"
-    train = ", ".join(_files(getattr(data, "train", None) or getattr(data, "source", None)))
-    size, seed = getattr(data, f"{name}_size", None), getattr(data, "seed", None)
+    tests = data["test"] if isinstance(data.get("test"), Mapping) else {}  # several, by name
+    if own := {**data, **tests}.get(name):
+        return ", ".join(_files(own))
+    if data.get("dir") and not data.get("train"):
+        return f"of {Path(data['dir']).name}"
+    train = ", ".join(_files(data.get("train") or data.get("source")))
+    size, how = data.get(f"{name}_size"), " at its end" if at_end else f" by data.seed {data.get('seed')}"
     amount = "a part" if size is None else f"{size:,}" if isinstance(size, int) else f"{100 * size:.3g}%"
-    return f"{amount} held out{f' of {train}' * bool(train)}{f' by data.seed {seed}' * (seed is not None)}"
+    return f"{amount} held out{f' of {train}' * bool(train)}{how}"
 
 
 def _files(value: Any) -> list[str]:

@@ -75,6 +75,8 @@ def test_what_is_loaded_is_what_was_trained(model: Any) -> None:
     assert np.allclose(probabilities, np.concatenate([again.predict_proba([text]) for text in REVIEWS]), atol=1e-6)
     assert not np.allclose(probabilities, softmax(model.uncalibrated(REVIEWS)), atol=1e-3)
     assert model.saliency(REVIEWS[0]).shape == (5,)
+    network = model.model(*model.padded(REVIEWS))[0]  # whatever its scale, its gradients can be looked at
+    assert np.allclose(network.detach().numpy(), model.uncalibrated(REVIEWS), atol=1e-5)
 
 
 def test_validation_card_and_scores_tell_of_calibration(model: Any) -> None:

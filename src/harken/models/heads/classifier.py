@@ -103,9 +103,11 @@ class ClassifierModel(nn.Module):
         self.register_buffer("scales", torch.full((scales,), 1 / scales) if scales else None)
 
     def forward(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Steps of a row from `lengths` on are padding."""
+        """Steps of a row from `lengths` on are padding. Beside n-grams, the logits of the network are not scaled."""
         logits, weights = self.uncalibrated(values, lengths)
-        return logits if self.scales is None else self.scales[0] * logits, weights
+        if self.scales is None or len(self.scales) > 1:
+            return logits, weights
+        return self.scales * logits, weights
 
     def uncalibrated(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """The same without a scale."""

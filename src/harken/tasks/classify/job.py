@@ -6,7 +6,7 @@ The loss is the smoothed cross-entropy over labels, the metrics are accuracy and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -141,10 +141,10 @@ class ClassifyJob(LabelledJob):
     interface = INTERFACE
 
     def load_data(self, recipe: ClassifyRecipe) -> LabelledSplits:
-        return with_all_classes(super().load_data(recipe), recipe.data)
+        return with_all_classes(super().load_data(recipe), drawn_parts(recipe.data))
 
     def load_table(self, recipe: ClassifyRecipe, table: dict[str, list[Any]]) -> LabelledSplits:
-        return with_all_classes(super().load_table(recipe, table), recipe.data)
+        return with_all_classes(super().load_table(recipe, table), drawn_parts(recipe.data))
 
     def learn(self, recipe: ClassifyRecipe, train: Labelled, folder: Path, resuming: bool) -> Labels:
         return LABELS.learn_or_load(folder, resuming, lambda: Labels.learn(train, recipe.classifier.fine))
@@ -234,15 +234,21 @@ class ClassifyJob(LabelledJob):
 JOB = ClassifyJob()
 
 
-def with_all_classes(splits: LabelledSplits, data: ExamplesConfig) -> LabelledSplits:
+def drawn_parts(data: ExamplesConfig) -> list[str]:
+    """The parts without files of their own, whose examples are held out of training."""
+    return [] if data.corpus else [name for name in ("valid", "test") if getattr(data, name) is None]
+
+
+def with_all_classes(splits: LabelledSplits, drawn: Collection[str]) -> LabelledSplits:
     """The splits with the examples of a class that was held out as a whole back in training.
 
-    Parts with files of their own stay as they are, and so do splits of data on disk, which are large.
+    Args:
+        drawn: the parts that were held out of training. Those of data on disk, which is large, stay as they are.
     """
-    known = set(splits.train.labels) if splits.train.stored is None and not data.corpus else None
+    known = set(splits.train.labels) if splits.train.stored is None and drawn else None
     train, parts = splits.train, {"valid": splits.valid, **splits.tests}
     for name, part in parts.items():
-        if known is None or getattr(data, name, None) or known.issuperset(part.labels):
+        if known is None or name not in drawn or known.issuperset(part.labels):
             continue
         moved = [row for row, label in enumerate(part.labels) if label not in known]
         parts[name] = part.choose(sorted(set(range(len(part))) - set(moved)))

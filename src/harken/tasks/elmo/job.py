@@ -147,6 +147,7 @@ class ElmoJob(LinesJob):
 
     predictor = Elmo
     interface = INTERFACE
+    cuts_at_end = True
     artifacts = (VOCABULARY,)
 
     def prepare_data(self, recipe: ElmoRecipe, text: TextCorpus, folder: Path, resuming: bool) -> Prepared:

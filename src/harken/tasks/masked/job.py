@@ -176,6 +176,7 @@ class MaskedJob(LinesJob):
     predictor = MaskedLanguageModel
     artifacts = (TOKENIZER,)
     interface = INTERFACE
+    cuts_at_end = True
 
     def prepare_data(self, recipe: MaskedRecipe, text: TextCorpus, folder: Path, resuming: bool) -> Prepared:
         tokenizer = TOKENIZER.learn_or_load(folder, resuming, lambda: learn_tokenizer(recipe, text.train))
