@@ -140,6 +140,7 @@ class FakeApi(ModuleType):
         restart: bool = False,
         accept_changed_data: bool = False,
         progress: bool = True,
+        started: float | None = None,
     ) -> FakeTranslator:
         self.trained.append((recipe, str(out), list(overrides), resume, progress))
         out.mkdir(parents=True, exist_ok=True)
