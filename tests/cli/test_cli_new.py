@@ -149,10 +149,12 @@ def in_terminal(*arguments: str, answers: list[str]) -> tuple[str, int]:
         stdin=inside, stdout=inside, stderr=inside, start_new_session=True, env={**os.environ, "PYTHONPATH": source},
     )  # fmt: skip
     os.close(inside)
-    output, answered, deadline = "", 0, time.monotonic() + 120
+    output, answered, deadline = "", 0, time.monotonic() + 600
     try:
         while time.monotonic() < deadline:
             if not select.select([terminal], [], [], 1)[0]:
+                if CTRL_C in answers[:answered]:  # the first one may come before the command waits for input
+                    process.send_signal(signal.SIGINT)
                 continue
             try:
                 output += os.read(terminal, 4096).decode(errors="replace")
@@ -164,7 +166,7 @@ def in_terminal(*arguments: str, answers: list[str]) -> tuple[str, int]:
                 else:
                     os.write(terminal, answers[answered].encode())
                 answered += 1
-        return output, process.wait(30)
+        return output, process.wait(300)
     finally:
         os.close(terminal)
         process.kill()

@@ -61,7 +61,7 @@ def corpora(seed: int) -> Iterator[tuple[str, Any]]:
     yield "opinions", opinions.make_splits(300, seed).digests()
     yield "gestures", gestures.make_splits(60, seed).digests()
     yield "stories", stories.load_stories(seed, 200, 50, 50)
-    yield "seasons", seasons.make_seasons(seed=seed)
+    yield "seasons", [series.content for series in seasons.make_seasons(seed=seed)]
     yield "two senses", two_senses.sentences(300, seed)
     yield "penfont", penfont(40, seed, 10)
     yield "scenes", load_scenes(seed, 20, 5, 5, 32)
