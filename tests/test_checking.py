@@ -78,7 +78,7 @@ def test_the_plan_has_a_reason_for_every_value_that_is_left_open(recipe: Path) -
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("data.source_column=7", "line 1 has 2 tab-separated columns"),
+        ("data.source_column=7", "pairs.tsv has 2 columns, but column 7"),
         ("data.source=none.tsv", "none.tsv.*does not exist"),
         ("train.device=cuda:99", "needs a CUDA device|is not a device"),
     ],

@@ -230,3 +230,14 @@ def test_sentences_of_tags_and_classes_in_files_are_counted(tmp_path: Path) -> N
     for name in ("good", "bad"):
         (folder / f"{name}.txt").write_text("\n".join(f"{text} {name}" for text in range(120)) + "\n")
     assert infer(folder).data["test_size"] == 0.21
+
+
+@pytest.mark.parametrize("name", ["reviews.csv", "reviews.txt"])
+def test_text_without_spaces_is_read_by_characters(tmp_path: Path, name: str) -> None:
+    texts = [f"{number}番の{'良い' if number % 2 else '悪い'}映画でした" for number in range(300)]
+    labels = ["good" if number % 2 else "bad" for number in range(300)]
+    separator, order = (",", 1) if name.endswith("csv") else (" ", -1)
+    lines = [separator.join((text, label)[::order]) for text, label in zip(texts, labels, strict=True)]
+    (tmp_path / name).write_text("\n".join(["text,label"] * (order == 1) + lines), encoding="utf-8")
+    inferred = infer(tmp_path / name)
+    assert (inferred.task, inferred.tables) == ("classify", {"tokenizer": {"kind": "character"}})

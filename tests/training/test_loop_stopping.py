@@ -22,7 +22,7 @@ from harken.training.log import read_metrics
 
 CLOCKED = {
     *("seconds", "window_seconds", "validation_seconds", "start_seconds"),
-    *("tokens_per_second", "all_tokens_per_second", "data_wait"),
+    *("tokens_per_second", "all_tokens_per_second", "data_wait", "spent"),
 }
 
 

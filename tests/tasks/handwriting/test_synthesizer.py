@@ -155,7 +155,7 @@ def test_drawing_from_nothing(free: HandwritingSynthesizer) -> None:
 
 def test_a_split_without_drawings_is_refused(free: HandwritingSynthesizer) -> None:
     with pytest.raises(UserError, match="a has no split 'test'; choose --split train or valid, or give a file"):
-        HandwritingJob().evaluate(free, None, [], lambda done: None)
+        HandwritingJob().evaluate(free, "test", [], lambda done: None)
 
 
 def test_mistakes(penman: HandwritingSynthesizer, tmp_path: Path) -> None:

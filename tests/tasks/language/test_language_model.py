@@ -185,7 +185,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(model: Any, characters: Any, 
     changes = ["data.corpus=none", f"data.train={tmp_path / 'text.txt'}", "data.test_size=0"]
     without = LanguageModel(load_recipe("phrasebook-language", changes), model.model, model.tokenizer)
     with pytest.raises(UserError, match="text has no split 'test'; choose --split train or valid, or give files"):
-        JOB.evaluate(without, None, [], print)
+        JOB.evaluate(without, "test", [], print)
     empty = tmp_path / "empty.txt"
     empty.write_text("\n")
     with pytest.raises(UserError, match="holds no text to score"):

@@ -26,7 +26,7 @@ from harken.recipe.infer.pairs import (
 )
 from harken.recipe.infer.questions import Undecided
 from harken.recipe.infer.refusals import refuse_other_formats
-from harken.recipe.infer.tables import infer_table, language_tokenizer
+from harken.recipe.infer.tables import infer_table, language_tokenizer, text_tokenizer
 
 SENTENCES = 2000  # with tags that are looked at
 FIRST_WORDS = 100  # distinct first words of lines that may be labels
@@ -201,4 +201,4 @@ def _prefixed(path: Path, lines: Sequence[str], encoding: str) -> Inferred | Non
     if all(re.fullmatch(r"[^:]+:[^:]+", first) for first in firsts):
         data["label_until"] = ":"
         reason += ", of which the part before the colon is learnt"
-    return Inferred("classify", reason, data)
+    return Inferred("classify", reason, data, text_tokenizer([row[-1] for row in rows]))

@@ -14,6 +14,7 @@ from harken.recipe.infer.files import infer_file
 from harken.recipe.infer.inferred import Conversion, Inferred
 from harken.recipe.infer.pairs import choose_pair, infer_aligned, infer_language_folder, language_files
 from harken.recipe.infer.questions import train_command
+from harken.recipe.infer.tables import text_tokenizer
 
 TABLES = (".csv", ".tsv", ".jsonl", ".conllu", ".conll", ".ts")
 DOCUMENTS = ("README", "LICENSE", "LICENCE", "CITATION", "CHANGELOG")  # files about data
@@ -150,7 +151,6 @@ def _by_class(folder: Path, texts: list[Path]) -> Inferred:
     lines = [line for path in texts for line in list(read_lines(path))[:200] if line.strip()]
     if not lines:
         raise UserError(f"{folder} holds empty text files only; give files with a text a line")
-    words = sum(len(line.split()) for line in lines) / len(lines)
-    tables = {"tokenizer": {"kind": "character"}} if words < 1.5 else {}
+    tables = text_tokenizer(lines)
     data = {"train": str(folder), "format": "folder"}
     return Inferred("classify", f"a text file for each of {len(texts)} classes", data, tables)

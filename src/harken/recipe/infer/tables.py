@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.io.table import GUESSED, table_rows
+from harken.data.text.scripts import UNSPACED, script_of
 from harken.errors import UserError
 from harken.recipe.infer.columns import Column, Table
 from harken.recipe.infer.inferred import Conversion, Inferred
@@ -125,8 +126,7 @@ def _classify(table: Table, kinds: Kinds, text: str | None, target: str | None) 
         raise UserError(f"{table.path} has no column of texts beside {label!r}; add --text-column")
     distinct = next((column.distinct for column in table.columns if column.name == label), 0)
     data = _table_data(table) | {"text_column": chosen[0] if len(chosen) == 1 else chosen, "label_column": label}
-    words = max((column.words for column in kinds["text"] if column.name in chosen), default=9.0)
-    tables = {"tokenizer": {"kind": "character"}} if words < 1.5 else {}
+    tables = text_tokenizer([cell for name in chosen for cell in table.beginning(name)])
     return Inferred("classify", f"texts in {' and '.join(chosen)}, {distinct} labels in {label}", data, tables)
 
 
@@ -134,7 +134,18 @@ def _regress(table: Table, kinds: Kinds, text: str | None, target: str | None) -
     value = target or _choose(table, kinds["number"], LABEL_NAMES, "the number", "target")
     chosen = text or _choose(table, kinds["text"], TEXT_NAMES, "the text", "text")
     reason = f"texts in {chosen}, numbers in {value}"
-    return Inferred("regress", reason, _table_data(table) | {"text_column": chosen, "label_column": value})
+    data = _table_data(table) | {"text_column": chosen, "label_column": value}
+    return Inferred("regress", reason, data, text_tokenizer(table.beginning(chosen)))
+
+
+def text_tokenizer(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The table [tokenizer] for texts: characters of single words and of scripts without spaces, else the default.
+
+    >>> text_tokenizer(["a good film"]), text_tokenizer(["Miller", "Cruz"]), text_tokenizer(["良い映画です"])
+    ({}, {'tokenizer': {'kind': 'character'}}, {'tokenizer': {'kind': 'character'}})
+    """
+    words = sum(len(text.split()) for text in texts) / max(1, len(texts))
+    return {"tokenizer": {"kind": "character"}} if words < 1.5 or script_of(texts) in UNSPACED else {}
 
 
 def _table_data(table: Table) -> dict[str, Any]:
