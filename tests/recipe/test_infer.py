@@ -241,3 +241,23 @@ def test_text_without_spaces_is_read_by_characters(tmp_path: Path, name: str) ->
     (tmp_path / name).write_text("\n".join(["text,label"] * (order == 1) + lines), encoding="utf-8")
     inferred = infer(tmp_path / name)
     assert (inferred.task, inferred.tables) == ("classify", {"tokenizer": {"kind": "character"}})
+
+
+def test_a_pair_that_the_data_does_not_have_is_refused(tmp_path: Path) -> None:
+    table = tmp_path / "pairs.tsv"
+    table.write_text("en\tfr\n" + "".join(f"the cat number {n}\tle chat {n}\n" for n in range(30)), encoding="utf-8")
+    assert infer(table, pair="en-fr").data["target_language"] == "fr"
+    with pytest.raises(UserError, match=r"are en-fr, not de-en; leave --pair out$"):
+        infer(table, pair="de-en")
+    with pytest.raises(UserError, match=r"not fr-en; leave --pair out, or swap --text-column and --target-column"):
+        infer(table, pair="fr-en")
+    table.write_text("".join(f"good film {n}\tyes\nbad film {n}\tno\n" for n in range(30)), encoding="utf-8")
+    with pytest.raises(UserError, match="--pair en-fr is for translation"):
+        infer(table, pair="en-fr")
+
+
+def test_ratings_of_a_long_scale_are_numbers(tmp_path: Path) -> None:
+    table = tmp_path / "ratings.csv"
+    rows = "".join(f"sun and light number {n},{n % 51}.0\n" for n in range(600))
+    table.write_text(f"words,rating\n{rows}", encoding="utf-8")
+    assert infer(table).task == "regress"

@@ -43,10 +43,14 @@ def test_labels_are_counted_and_empty_cells_too(tmp_path: Path) -> None:
 
 
 def test_a_sample_is_called_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("harken.data.io.table", "harken.recipe.look"):
+    for module in ("harken.data.io.table", "harken.recipe.infer.files"):
         monkeypatch.setattr(f"{module}.MOST_ROWS", 20)
     report = harken.look(written(tmp_path / "cats.tsv", [[text, "ab"[n % 2]] for n, text in enumerate(ENGLISH)]))
     assert report.rows == 20 and ("rows", "the first 20 of the file") in report.facts
+    tagged = tmp_path / "words.conll"
+    tagged.write_text("".join(f"the D\ncat N\nsleeps{n} V\n\n" for n in range(60)), encoding="utf-8")
+    report = harken.look(tagged)
+    assert (report.task, report.rows, report.is_sample) == ("tag", 20, True)
 
 
 def test_what_is_undecided_has_choices(tmp_path: Path) -> None:

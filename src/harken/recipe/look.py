@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.io.columns import CELLS, Column, Table
-from harken.data.io.table import MOST_CHARACTERS, MOST_ROWS
 from harken.data.text.languages import detect, language_name
 from harken.data.text.scripts import estimate_words, script_of
 from harken.recipe.infer import Undecided, infer
@@ -132,15 +131,8 @@ def look(path: str | Path) -> Look:
         return Look(str(path), 0, False, [], 0, task, reason, command, choices)
     repeated = len(sample.rows) - len({tuple(row) for row in sample.rows})
     columns = [describe(column) for column in _columns(sample)]
-    facts = (str(path), len(sample.rows), _is_cut(sample), columns, repeated)
+    facts = (str(path), len(sample.rows), sample.is_cut, columns, repeated)
     return Look(*facts, task, reason, command, choices, len(sample.names))
-
-
-def _is_cut(sample: Table) -> bool:
-    """Whether the sample ended at a limit of the reader."""
-    if len(sample.rows) >= MOST_ROWS:
-        return True
-    return sum(len(cell) for row in sample.rows for cell in row) >= 0.9 * MOST_CHARACTERS
 
 
 def _columns(sample: Table) -> Iterator[Column]:

@@ -20,6 +20,7 @@ from harken.data.text.scripts import estimate_words
 
 CELLS = 5000  # cells of a column, evenly spaced, that are looked at
 MOST_LABELS, PER_LABEL = 100, 5  # a column has labels where each occurs this often on average
+MOST_NUMBERS = 30  # different whole numbers that may be labels
 LABELS, FEW_LABELS = ("label", "class", "category"), 20  # columns of these names need not repeat their values
 LABEL_WORDS, TEXT_WORDS = 4.0, 3.0
 AUDIO, IMAGES = (".wav", ".flac", ".ogg"), (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
@@ -96,7 +97,8 @@ class Column:
         returning = self.distinct <= MOST_LABELS and PER_LABEL * self.distinct <= len(self.filled)
         few = self.distinct > 1 and (returning or (self.name.lower() in LABELS and self.distinct <= FEW_LABELS))
         whole = not self.is_number or self.share(lambda cell: is_number(cell) and float(cell).is_integer()) > 0.98
-        return few and whole and self.words <= LABEL_WORDS
+        is_scale = self.is_number and self.distinct > MOST_NUMBERS  # such as ratings from 0 to 50
+        return few and whole and not is_scale and self.words <= LABEL_WORDS
 
     @cached_property
     def kind(self) -> str:
@@ -145,6 +147,7 @@ class Table:
     quotes: bool = True
     lists: frozenset[str] = frozenset()  # columns that hold lists
     encoding: str = "utf-8"
+    is_cut: bool = False  # whether the file may have more rows
 
     def beginning(self, name: str, count: int = 500) -> list[str]:
         """The first cells of a column, in order."""

@@ -328,7 +328,8 @@ def read_sample(path: str | Path) -> Table:
         raise UserError(f"{path} has a single row; give a table with at least a few examples")
     letters = not table.dialect.quotes and any(cell.startswith('"') for row in rows for cell in row)
     has_header = bool(table.dialect.header)
-    return Table(str(path), table.names, rows, has_header, not letters, frozenset(lists), table.encoding)
+    is_cut = len(rows) == MOST_ROWS or characters > MOST_CHARACTERS
+    return Table(str(path), table.names, rows, has_header, not letters, frozenset(lists), table.encoding, is_cut)
 
 
 def sample_columns(columns: Mapping[str, list[Any]]) -> Table:

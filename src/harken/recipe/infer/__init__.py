@@ -60,15 +60,36 @@ def infer(
     if not data.exists():
         raise UserError(f"{path} does not exist; check the path")
     try:
-        if data.is_dir():
-            return hold_out_test(infer_folder(data.resolve(), task, text, target, pair))
-        return hold_out_test(infer_file(data.resolve(), task, text, target, pair))
+        infer_data = infer_folder if data.is_dir() else infer_file
+        inferred = infer_data(data.resolve(), task, text, target, pair)
+        if pair is not None:
+            _set_languages(inferred, pair, path)
+        return hold_out_test(inferred)
     except Undecided as undecided:
         undecided.problem = undecided.problem.replace(str(data.resolve()), str(path), 1)
         given = {"task": task, "text": text, "target": target, "pair": pair}
         options = {key: value for key, value in given.items() if value is not None}
         complete = undecided.within(["harken", "train", str(path)], options, ["--out", f"runs/{run_name(path)}"])
         raise complete from None
+
+
+def _set_languages(inferred: Inferred, pair: str, path: str | Path) -> None:
+    """Name the languages of pairs by `pair` where they are not known.
+
+    Raises:
+        UserError: the data is in other languages, or not translated.
+    """
+    if inferred.task != "translate":
+        raise UserError(f"--pair {pair} is for translation, but {path} is data for {inferred.task}; leave it out")
+    if inferred.data.get("pair") == pair:
+        return
+    keys = ("source_language", "target_language")
+    known = "-".join(str(inferred.data.get(key)) for key in keys if inferred.data.get(key))
+    languages = pair.split("-")
+    if len(languages) != 2 or known not in ("", pair):
+        swapped = ", or swap --text-column and --target-column" * (known == "-".join(reversed(languages)))
+        raise UserError(f"the languages of {path} are {known or 'two'}, not {pair}; leave --pair out{swapped}")
+    inferred.data.update(zip(keys, languages, strict=True))
 
 
 def recipe_file(

@@ -28,7 +28,6 @@ from harken.recipe.infer.questions import Undecided
 from harken.recipe.infer.refusals import refuse_other_formats
 from harken.recipe.infer.tables import infer_table, language_tokenizer, text_tokenizer
 
-SENTENCES = 2000  # with tags that are looked at
 FIRST_WORDS = 100  # distinct first words of lines that may be labels
 NUMBERS = re.compile(r"[-+\d.e]+([\s,]+[-+\d.e]+){2,}")
 
@@ -59,10 +58,11 @@ def infer_file(path: Path, task: str | None, text: str | None, target: str | Non
         return _number_rows(path, task)
     if task in (None, "translate") and (inferred := _with_partner(path, pair)) is not None:
         return inferred
-    sample = Table(str(path), ["line"], [[line] for line in filled[:MOST_ROWS]], has_header=False)
+    is_cut = len(filled) > MOST_ROWS
+    sample = Table(str(path), ["line"], [[line] for line in filled[:MOST_ROWS]], has_header=False, is_cut=is_cut)
     if task in (None, "classify") and (inferred := _prefixed(path, filled, encoding)):
         rows = [[*line.split(None, 1), ""][:2] for line in filled[:MOST_ROWS]]
-        return replace(inferred, sample=Table(str(path), ["label", "text"], rows, has_header=False))
+        return replace(inferred, sample=replace(sample, names=["label", "text"], rows=rows))
     if task in (None, "language", "masked", "elmo"):
         return replace(_plain_text(path, content, task or "language"), sample=sample)
     raise UserError(f"{path} is plain text, which a {task} recipe does not read; give a table, or --task language")
@@ -97,10 +97,10 @@ def _conllu(path: Path, task: str | None) -> Inferred:
 
 
 def _tagged_words(path: Path, form: str) -> Table:
-    """The words and tags of some sentences."""
-    sentences = islice(iterate_tagged(path, form), SENTENCES)
-    rows = [[word, tag] for sentence in sentences for word, tag in zip(*sentence, strict=True)]
-    return Table(str(path), ["word", "tag"], rows, has_header=False)
+    """The first words and their tags."""
+    words = ([word, tag] for sentence in iterate_tagged(path, form) for word, tag in zip(*sentence, strict=True))
+    rows = list(islice(words, MOST_ROWS))
+    return Table(str(path), ["word", "tag"], rows, has_header=False, is_cut=len(rows) == MOST_ROWS)
 
 
 def _arrays(path: Path, task: str | None) -> Inferred:

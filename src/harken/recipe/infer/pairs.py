@@ -98,7 +98,7 @@ def infer_aligned(source: Path, target: Path, names: Sequence[str]) -> Inferred:
     rows = [list(row) for row in zip(*sides, strict=False)]
     data = {"source": str(source), "target": str(target), "format": "text"} | keys
     reason = f"lines of {source.name} and their translations in {target.name}{format_languages(keys)}"
-    return Inferred("translate", reason, data, sample=Table(str(source), list(names), rows))
+    return Inferred("translate", reason, data, sample=_sample(source, names, rows))
 
 
 def infer_language_folder(folder: Path, languages: Sequence[str], pair: str | None) -> Inferred:
@@ -111,7 +111,7 @@ def infer_language_folder(folder: Path, languages: Sequence[str], pair: str | No
     rows = [list(row) for row in zip(*sides, strict=False)]
     data = {"dir": str(folder), "pair": f"{source}-{target}", **own}
     reason = f"files train.LANG, {source}-{target}{format_languages(keys)}"
-    return Inferred("translate", reason, data, sample=Table(str(folder), [source, target], rows))
+    return Inferred("translate", reason, data, sample=_sample(folder, (source, target), rows))
 
 
 def _beginning(folder: Path, name: str) -> list[str]:
@@ -190,4 +190,8 @@ def _converted_pairs(
     data: dict[str, Any] = {"format": "jsonl", **columns, **keys}
     reason = f"{what}, {names[0]} to {names[1]}"
     conversion = Conversion(".jsonl", lines)
-    return Inferred("translate", reason, data, {}, {"source": conversion}, Table(str(path), list(names), rows))
+    return Inferred("translate", reason, data, {}, {"source": conversion}, _sample(path, names, rows))
+
+
+def _sample(path: Path, names: Sequence[str], rows: list[list[str]]) -> Table:
+    return Table(str(path), list(names), rows, is_cut=len(rows) == SAMPLE)

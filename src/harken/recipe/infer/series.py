@@ -57,7 +57,8 @@ def infer_series(table: Table, target: str | None) -> Inferred:
     if calendar := _calendar(step, count):
         data["calendar"] = calendar
     tried = ", ".join(f"{length} {error:.3g}" for length, error in errors.items())
-    reason += f"; a season of {season}" + (f", by the error of seasonal naive on validation: {tried}" if tried else "")
+    reason += "; no season" if season == 1 else f"; a season of {season}"
+    reason += f", by the error of seasonal naive on validation: {tried}" if tried else ""
     return Inferred("forecast", "; ".join(filter(None, [reason, describe(series, "linear")])), data)
 
 

@@ -193,7 +193,8 @@ def _to_beat(
             forecasts, form = exponential_smoothing(known, fitted, origins, data.horizon, data.season, refit=refit)
             smoothed.append(forecasts)
             forms.append(form + (", fitted anew at every origin" if refit else ", fitted once"))
-    notes = {"seasonal naive": f"a season of {data.season} steps ago"}
+    ago = "a step ago: there is no season" if data.season == 1 else f"a season of {data.season} steps ago"
+    notes = {"seasonal naive": ago}
     baselines = [
         (name, np.concatenate([forecasts[name] for forecasts in simple]), notes.get(name, SIMPLE.get(name, "")))
         for name in simple[0]
