@@ -147,9 +147,10 @@ def in_terminal(*arguments: str, answers: list[str]) -> tuple[str, int]:
     process = subprocess.Popen(
         [sys.executable, "-m", "harken", *arguments],
         stdin=inside, stdout=inside, stderr=inside, start_new_session=True, env={**os.environ, "PYTHONPATH": source},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # shells ignore it in background jobs
     )  # fmt: skip
     os.close(inside)
-    output, answered, deadline = "", 0, time.monotonic() + 600
+    output, answered, deadline = "", 0, time.monotonic() + 180
     try:
         while time.monotonic() < deadline:
             if not select.select([terminal], [], [], 1)[0]:
@@ -166,7 +167,7 @@ def in_terminal(*arguments: str, answers: list[str]) -> tuple[str, int]:
                 else:
                     os.write(terminal, answers[answered].encode())
                 answered += 1
-        return output, process.wait(300)
+        return output, process.wait(60)
     finally:
         os.close(terminal)
         process.kill()
