@@ -70,8 +70,8 @@ def measure(name: str, data: dict[str, Any], options: argparse.Namespace) -> lis
     for system, texts in (("harken", outputs), ("translation memory", memory), ("reference", references)):
         bleu, chrf = corpus_bleu(texts, references), corpus_chrf(texts, references)
         row = {"data": name, "system": system, "BLEU": round(bleu.value, 2), "chrF": round(chrf.value, 2)}
-        kept, marked = markup_kept(sources, texts)
-        row |= {"markup kept": f"{kept} of {marked}"} if marked > TEST / 10 else {}
+        equal, marked = markup_kept(sources, texts)
+        row |= {"markup kept": f"{equal} of {marked}"} if marked > TEST / 10 else {}
         if system == "harken":
             last = read_metrics(out / name)[-1]
             row |= {"p": round(comparison.p_value, 4), "updates": last["step"], "seconds": round(last["seconds"])}

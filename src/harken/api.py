@@ -144,7 +144,7 @@ def train(
 
         return follow_recipe(asked.folder, table)
     if table is not None and isinstance(recipe, str) and recipe in JOBS:
-        from harken.recipe.infer.frames import infer_frame
+        from harken.recipe.infer.tables import infer_frame
 
         recipe = infer_frame(recipe, table)
     if data is None and isinstance(recipe, str | Path):

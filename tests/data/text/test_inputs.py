@@ -116,10 +116,10 @@ def test_sources_come_from_the_source_column(tmp_path: Path) -> None:
     sources = write(tmp_path / "only.jsonl", '{"source": "Go."}\n\n')
     assert list(source_inputs(sources, data).values) == ["Go.", ""]
     table = write(tmp_path / "more.csv", 'en,fr\n"Go, ""now"".",Va !\n\n')
-    found = source_inputs(table, DataConfig(train="pairs.tsv", source_column="en", target_column="fr"))
+    inputs = source_inputs(table, DataConfig(train="pairs.tsv", source_column="en", target_column="fr"))
     assert (
-        list(found.values) == ['Go, "now".', ""]
-        and found.note == "reading more.csv as table: sources from the column en"
+        list(inputs.values) == ['Go, "now".', ""]
+        and inputs.note == "reading more.csv as table: sources from the column en"
     )
     assert source_inputs(tabbed, DataConfig(corpus="phrasebook")).note is None  # it was trained on no file of pairs
 

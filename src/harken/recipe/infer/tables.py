@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harken.data.io.table import GUESSED, table_rows
+from harken.data.io.table import GUESSED, sample_columns, table_rows
 from harken.data.text.scripts import UNSPACED, script_of
 from harken.errors import UserError
 from harken.recipe.infer.columns import Column, Table
@@ -17,6 +17,7 @@ from harken.recipe.infer.questions import Undecided
 from harken.recipe.infer.series import infer_series
 from harken.recipe.infer.wide import series_in_rows, signals_in_rows
 
+FILE_KEYS = ("format", "header", "quotes", "encoding")  # of `[data]`, which say how a file is read
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "topic", "tag", "intent", "y")
 TEXT_NAMES = ("text", "sentence", "review", "content", "body", "question", "message", "tweet")
 PAIR_NAMES = re.compile(r"[a-z]{2,3}|source|target|src|tgt|trg", re.IGNORECASE)
@@ -238,3 +239,14 @@ BUILDERS: dict[str, Callable[[Table, Kinds, str | None, str | None], Inferred]] 
     "caption": _pictures,
     "language": _language,
 }
+
+
+def infer_frame(task: str, columns: Mapping[str, list[Any]]) -> dict[str, Any]:
+    """The tables of a recipe for a job on a table in memory, whose columns are chosen as those of a file.
+
+    Raises:
+        UserError: more than one column is possible, or the job reads no table.
+    """
+    values = infer_table(sample_columns(columns), task, None, None).values()
+    values["data"] = {key: value for key, value in values["data"].items() if key not in FILE_KEYS}
+    return values
