@@ -22,7 +22,7 @@ def test_the_digit_error_rate_on_unseen_takes_is_at_most_three_in_a_hundred(shar
     splits = read_splits(model.recipe)
     heard = {}
     for name in ("train", "valid", "test"):
-        part = splits.find(name)
+        part = splits.parts[name]
         assert isinstance(part, MixedDigits)
         heard[name] = {int(number) for group in part.groups for number in group}
     assert not heard["train"] & heard["test"] and not heard["train"] & heard["valid"]

@@ -90,6 +90,7 @@ def text_column(data: Any) -> Any:
     """The texts of a table with one column of texts; anything else as it is.
 
     Raises:
+        TypeError: a sparse matrix, which holds no texts.
         ValueError: several columns of texts.
     """
     if isinstance(data, Mapping) or hasattr(data, "column_names"):  # a dict of columns, pyarrow, datasets.Dataset
@@ -97,7 +98,9 @@ def text_column(data: Any) -> Any:
         values, names = np.array(list(zip(*columns.values(), strict=True)), dtype=object), list(columns)
         if not any(isinstance(cell, str) for cell in values[:1].flat):
             return values
-    elif len(getattr(data, "shape", ())) != 2 or hasattr(data, "toarray"):  # a sparse matrix holds no texts
+    elif hasattr(data, "toarray"):
+        raise TypeError("Sparse input is not supported; pass X.toarray(), or a list of texts")
+    elif len(getattr(data, "shape", ())) != 2:
         return list_of(data) if hasattr(data, "to_pylist") else data
     else:
         values = np.asarray(data)

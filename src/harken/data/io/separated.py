@@ -92,6 +92,8 @@ def sniff(
     delimiter = given.delimiter or _delimiter(lines, name, given.quotes, is_whole)
     quotes = given.quotes if given.quotes is not None else delimiter != "\t" or _is_quoted(lines, delimiter, is_whole)
     rows = _sample_rows(lines, delimiter, quotes, is_whole)
+    if not rows:
+        raise UserError(f"{name} has a quote that is never closed; close it, or remove it")
     dialect = with_names(replace(given, delimiter=delimiter, quotes=quotes), rows, columns)
     blank = next(index for index, line in enumerate(lines) if line.strip()) if dialect.header else 0
     return replace(dialect, skipped=skipped + blank)

@@ -128,7 +128,11 @@ def write_recipe(
     path.parent.mkdir(parents=True, exist_ok=True)
     for key, conversion in inferred.conversions.items():
         with open_output(inferred.location(path, key)) as stream:
-            stream.writelines(f"{line}\n" for line in conversion.lines())
+            try:
+                stream.writelines(f"{line}\n" for line in conversion.lines())
+            except UnicodeEncodeError as problem:  # JSON can write half of a surrogate pair
+                character = ascii(problem.object[problem.start])
+                raise UserError(f"data.{key} has {character}, which is no character; correct that text") from None
     atomic_write(path, text)
     return path
 

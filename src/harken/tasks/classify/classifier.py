@@ -17,6 +17,7 @@ import torch
 
 from harken.data.text.labelled import cleaned
 from harken.data.tokenizers.base import Tokenizer
+from harken.errors import UserError
 from harken.metrics.calibration import softmax
 from harken.models.build import build_encoder
 from harken.models.heads.classifier import ClassifierModel
@@ -108,7 +109,10 @@ class Classifier(LabelledPredictor[ClassifyRecipe, ClassifierModel]):
         Raises:
             UserError: examples of another kind than the model was trained on.
         """
-        return softmax(self.calibrate(self.uncalibrated(examples, progress), examples))
+        logits = self.calibrate(self.uncalibrated(examples, progress), examples)
+        if not np.isfinite(logits).all():
+            raise UserError("the model gives values that are NaN or infinite; train it again")
+        return softmax(logits)
 
     def uncalibrated(self, examples: Sequence[Any], progress: Progress | None = None) -> np.ndarray:
         """The logits (N, K) of the network alone, before calibration."""
