@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,7 +71,7 @@ def test_a_model_copies_names_that_it_never_read(tmp_path: Path) -> None:
     rows = [f"call :func:`{name}` now\tappelle :func:`{name}` maintenant" for name in names]
     rows += [f"never read :func:`{name}`\tne lis jamais :func:`{name}`" for name in names]
     (tmp_path / "pairs.tsv").write_text("".join(f"{row}\n" for row in rows))
-    recipe = {
+    recipe: dict[str, Any] = {
         "task": "translate",
         "data": {"source": str(tmp_path / "pairs.tsv"), "format": "tsv", "header": False},
         "tokenizer": {"size": 120},
@@ -80,6 +81,8 @@ def test_a_model_copies_names_that_it_never_read(tmp_path: Path) -> None:
     model = harken.train(recipe, tmp_path / "run", progress=False)
     assert model.recipe.data.markup == (":func:",)  # chosen, and kept in the folder
     assert "copied: :func:" in (tmp_path / "run" / "card.md").read_text()
+    longer = recipe | {"train": {**recipe["train"], "max_steps": 121}}
+    assert harken.train(longer, tmp_path / "run", progress=False, resume=True).recipe.data.markup == (":func:",)
     text = "call :func:`Zürich.42` now"
     for loaded in (model, harken.load(tmp_path / "run")):
         best = loaded.translate(text)
