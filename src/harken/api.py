@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -77,6 +78,8 @@ def train(
     out: str | Path,
     *,
     overrides: Sequence[str] = (),
+    start: str | Path | None = None,
+    mix: str | Path | None = None,
     data: Any = None,
     resume: bool = False,
     restart: bool = False,
@@ -101,6 +104,8 @@ def train(
         accept_changed_data: resume although the files or settings of `[data]` changed since the run was started; what
             changed is noted in the folder.
         overrides: changes to the recipe, each "section.key=value".
+        start: the folder of a translator to fine-tune, as the key `adapt.start`.
+        mix: a file of general pairs to rehearse meanwhile, as the key `adapt.mix`.
         data: a table in memory to train on, in the place of what the recipe names: a pandas or polars frame, a
             `datasets.Dataset`, a dict of columns or a list of records. Its columns are those that the recipe's `[data]`
             names. Jobs on texts and series take one; a run goes on with the same table alone.
@@ -137,6 +142,7 @@ def train(
     from harken.training.device import prepare_environment
 
     import_plugins(plugins)
+    overrides = [*overrides, *adapt_overrides(start, mix)]
     table = None if data is None else in_memory(data)
     if is_follower():
         prepare_environment()
@@ -155,6 +161,12 @@ def train(
     from harken.run import run_recipe
 
     return run_recipe(chosen, asked, progress, table, callbacks)
+
+
+def adapt_overrides(start: str | Path | None, mix: str | Path | None) -> list[str]:
+    """The keys of `[adapt]` as overrides; their values are TOML strings."""
+    given = {"start": start, "mix": mix}
+    return [f"adapt.{key}={json.dumps(str(value))}" for key, value in given.items() if value is not None]
 
 
 def _inferred(

@@ -13,8 +13,9 @@ from harken.data.fingerprints import InputFile
 from harken.data.io.files import require_file
 from harken.data.io.folders import splits_in_folder
 from harken.data.rows import rows_of
+from harken.data.text.config import DataConfig
 from harken.data.text.inputs import Inputs, evaluated_pairs, place, source_inputs
-from harken.data.text.pairs import Corpus, Pair
+from harken.data.text.pairs import Corpus, Pair, pair_key
 from harken.data.text.parallel import corpus_of_table, read_corpus
 from harken.data.tokenizers.base import Tokenizer, train_tokenizers
 from harken.errors import UserError
@@ -35,6 +36,8 @@ from harken.tasks.translate.shortlist import SHORTLIST, learn_from
 from harken.tasks.translate.task import TranslationTask
 from harken.tasks.translate.translation import TranslationFigure
 from harken.tasks.translate.translator import TOKENIZERS, Translator
+from harken.training.folder import MODEL
+from harken.training.weights import load_weights
 
 
 class TranslateJob(TranslationOperations, Job):
@@ -71,20 +74,26 @@ class TranslateJob(TranslationOperations, Job):
         pairs, seed = rows_of(corpus.train), recipe.train.seed
         texts = pairs.column(0), pairs.column(1)
         settings = [recipe.tokenizer.model_dump(), seed]
-        source, target = TOKENIZERS.learn_or_load(
-            folder,
-            resuming,
-            lambda: pairs.cached_tokenizers(settings, lambda: train_tokenizers(recipe.tokenizer, *texts, seed)),
-        )
+        start = None if recipe.adapt.start is None else Path(recipe.adapt.start)
+
+        def learn() -> tuple[Tokenizer, Tokenizer]:
+            if start is not None:
+                return TOKENIZERS.load(start)
+            return pairs.cached_tokenizers(settings, lambda: train_tokenizers(recipe.tokenizer, *texts, seed))
+
+        source, target = TOKENIZERS.learn_or_load(folder, resuming, learn)
         model = build_model(recipe.model, source.size, target.size)
-        task = TranslationTask(recipe, corpus, model, source, target)
+        if start is not None:
+            load_weights(model, start / MODEL)
+        general = general_corpus(recipe, corpus)
+        task = TranslationTask(recipe, corpus, model, source, target, general)
         if recipe.search.shortlist:
             SHORTLIST.learn_or_load(folder, resuming, lambda: learn_from(task.train, (source.size, target.size)))
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
         fill_embeddings(pretrained, recipe, texts, model, source, target)
 
         def prepared(recipe: TranslateRecipe) -> Prepared:
-            summary = summarise(recipe, corpus, source, target, pretrained)
+            summary = summarise(recipe, corpus, source, target, pretrained, general)
             return summary.prepared(task, measure(task.model).flops, corpus)
 
         def resize(smaller: TranslateRecipe) -> Prepared:
@@ -158,6 +167,23 @@ class TranslateJob(TranslationOperations, Job):
             f"perplexity {best.get('perplexity', math.nan):.3f}"
         )
 
+    def comparison(self, recipe: TranslateRecipe, metrics: Sequence[dict[str, Any]]) -> dict[str, str]:
+        """BLEU and chrF of the start and of the fine-tuned model, on own and on general held-out pairs."""
+        validations = [entry for entry in metrics if entry.get("kind") == "valid"]
+        if recipe.adapt.start is None or not validations:
+            return {}
+        before, after = validations[0], next(entry for entry in reversed(validations) if entry.get("best"))
+        rows = {}
+        for name, prefix in (("own pairs", ""), ("general pairs", "general_")):
+            if f"{prefix}bleu" in before:
+                bleu, chrf = ([entry[f"{prefix}{key}"] for entry in (before, after)] for key in ("bleu", "chrf"))
+                rows[f"{name}, before -> after"] = (
+                    f"BLEU {bleu[0]:.2f} -> {bleu[1]:.2f}, chrF {chrf[0]:.2f} -> {chrf[1]:.2f}"
+                )
+        if after["step"] == 0:
+            rows["weights"] = "those of the start: no validation was better, so what was trained is not kept"
+        return rows
+
 
 JOB = TranslateJob()
 SIZES = ("layers", "encoder_layers", "decoder_layers", "width", "embedding", "feedforward", "heads")
@@ -167,7 +193,7 @@ def sizes_of(recipe: TranslateRecipe) -> list[TranslateRecipe]:
     """This recipe and two of smaller networks, where it leaves the size open; else none."""
     config: Any = recipe.model
     pretrained = recipe.embeddings.words or recipe.embeddings.source or recipe.embeddings.target
-    if pretrained or config.model_fields_set & {*SIZES, "decoder"}:
+    if pretrained or recipe.adapt.start or config.model_fields_set & {*SIZES, "decoder"}:
         return []
     if not {"layers", "width", "dropout"} <= type(config).model_fields.keys():  # a network of the user's own
         return []
@@ -175,6 +201,20 @@ def sizes_of(recipe: TranslateRecipe) -> list[TranslateRecipe]:
     shallow = {**narrow, "layers": max(1, config.layers - 1)}
     models = [config.model_copy(update=update) for update in ({}, narrow, shallow)]
     return [recipe.model_copy(update={"model": model}) for model in models]
+
+
+def general_corpus(recipe: TranslateRecipe, own: Corpus) -> Corpus | None:
+    """The pairs that `adapt.mix` rehearses, some held out as `[data]` does by default; None where there are none.
+
+    Sources that are held out of the own corpus are not rehearsed.
+    """
+    if recipe.adapt.mix is None:
+        return None
+    shared = {key: getattr(recipe.data, key) for key in ("lowercase", "source_heads", "max_characters", "seed")}
+    general = read_corpus(DataConfig.model_validate({"source": recipe.adapt.mix, **shared}))
+    held_out = {pair_key(pair.source, pair.target) for pairs in (own.valid, *own.tests.values()) for pair in pairs}
+    rehearsed = [pair for pair in general.train if pair_key(pair.source, pair.target) not in held_out]
+    return replace(general, train=rehearsed)
 
 
 def fill_embeddings(
@@ -196,7 +236,12 @@ def fill_embeddings(
 
 
 def summarise(
-    recipe: TranslateRecipe, corpus: Corpus, source: Tokenizer, target: Tokenizer, pretrained: PretrainedEmbeddings
+    recipe: TranslateRecipe,
+    corpus: Corpus,
+    source: Tokenizer,
+    target: Tokenizer,
+    pretrained: PretrainedEmbeddings,
+    general: Corpus | None = None,
 ) -> Summary:
     """The run in facts."""
     kind, joint = recipe.tokenizer.kind, ", joint" if recipe.tokenizer.joint else ""
@@ -207,6 +252,13 @@ def summarise(
         "vocabulary": f"{kind}, {source.size:,} source and {target.size:,} target pieces{joint}",
         **pretrained.facts,
     }
+    if recipe.adapt.start is not None:
+        facts["fine-tuned from"] = recipe.adapt.start
+    if general is not None:
+        facts["rehearsed"] = (
+            f"{recipe.adapt.mix_share:.0%} of each epoch, out of {len(general.train):,} pairs of {general.name}; "
+            f"{len(general.valid):,} held out"
+        )
     return Summary(
         corpus.name,
         recipe.model.title,
