@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -138,6 +137,7 @@ def train(
             raise UserError(f"{name}= is for a torch.nn.Module; with a recipe, say it in the recipe or in overrides=")
     from harken.data.io.in_memory import in_memory
     from harken.recipe import as_recipe
+    from harken.recipe.files import adapt_overrides
     from harken.registry import JOBS, import_plugins
     from harken.training.device import prepare_environment
 
@@ -161,12 +161,6 @@ def train(
     from harken.run import run_recipe
 
     return run_recipe(chosen, asked, progress, table, callbacks)
-
-
-def adapt_overrides(start: str | Path | None, mix: str | Path | None) -> list[str]:
-    """The keys of `[adapt]` as overrides; their values are TOML strings."""
-    given = {"start": start, "mix": mix}
-    return [f"adapt.{key}={json.dumps(str(value))}" for key, value in given.items() if value is not None]
 
 
 def _inferred(

@@ -59,7 +59,7 @@ def train(
 
     In place of a recipe, give a file or folder of data: the job is inferred, and the recipe saved beside the run.
     """
-    from harken.api import adapt_overrides
+    from harken.recipe.files import adapt_overrides
 
     overrides = [*(overrides or []), *adapt_overrides(start, mix)]
     settings = [part for override in overrides for part in ("--set", override)]

@@ -181,9 +181,12 @@ def _as_text(value: Any, where: str) -> str:
 
 
 def record_pairs(records: Iterator[tuple[int, Record | None]], path: str, layout: Layout) -> Iterator[tuple[str, str]]:
-    """Two keys of every JSON object, those of a suggestion where none are named; None, a blank line, is a pair of empty sides."""
+    """Two keys of every JSON object; None, a blank line, is a pair of empty sides.
+
+    Where no keys are named, they are those of a suggestion if the first object has them, else source and target.
+    """
     if layout.source_column is layout.target_column is None:
-        first, records = next(records, None), records
+        first = next(records, None)
         keys = SUGGESTION if first and first[1] and first[1].keys() >= {*SUGGESTION} else (None, None)
         layout = replace(layout, source_column=keys[0], target_column=keys[1])
         records = records if first is None else chain([first], records)

@@ -14,7 +14,6 @@ from harken.models.config_embeddings import SECTION, SidedEmbeddings, SidedEmbed
 from harken.paths import Files, PathStr
 from harken.recipe import Recipe, Section, model_recipe
 from harken.search.config import TranslationSearchConfig
-from harken.training.planning.fitting import peak_rate
 
 FINE_TUNING = 0.1  # of the learning rate that a network is trained from scratch with
 PATIENCE = 2  # validations without improvement, of about eight
@@ -92,6 +91,8 @@ class TranslateRecipe(Recipe):
         """
         if self.adapt.start is None or "tokenizer" in self.model_fields_set:  # a complete recipe stays as it is
             return self
+        from harken.training.planning.fitting import peak_rate  # imports torch, which other recipes do not need
+
         start = model_recipe(Path(self.adapt.start))
         if start.task != "translate":
             raise UserError(f"adapt.start is {self.adapt.start}, a model of the task {start.task!r}; name a translator")
