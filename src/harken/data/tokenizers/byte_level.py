@@ -1,8 +1,8 @@
-r"""Byte-pair encoding of UTF-8 bytes, as GPT-2, RoBERTa and BART have it: every text has ids, and all white space stays.
+r"""Byte-pair encoding of UTF-8 bytes, as in GPT-2, RoBERTa and BART: every text has ids, and all white space stays.
 
-A text is cut into words with the space before them, numbers, marks and white space; within each, the pair of pieces that
-was merged first in training is merged, until no pair is left. Radford et al. (2019), "Language Models are Unsupervised
-Multitask Learners". Files write a byte as a printable character: `Ġ` is a space.
+A text is cut into words with the space before them, numbers, marks and white space; within each, the pair of pieces
+that was merged first in training is merged, until no pair is left. Radford et al. (2019), "Language Models are
+Unsupervised Multitask Learners". Files write a byte as a printable character: `Ġ` is a space.
 
 >>> tokenizer = ByteLevelTokenizer(["a", "b", "Ġ", "Ġa", "Ġab"], merges=[["Ġ", "a"], ["Ġa", "b"]])
 >>> tokenizer.encode("a ab"), tokenizer.pieces(tokenizer.encode("a ab"))
