@@ -85,7 +85,7 @@ def near_duplicates(sentences: Sequence[Words]) -> list[bool]:
 
 
 def _replacements(words: Words) -> Iterator[Words]:
-    return (words[:at] + ("",) + words[at + 1 :] for at in range(len(words)))
+    return ((*words[:at], "", *words[at + 1 :]) for at in range(len(words)))
 
 
 def _removals(words: Words) -> set[Words]:
@@ -99,10 +99,9 @@ def select(lines: Iterable[str]) -> list[tuple[str, str]]:
     for line in lines:
         english, french = line.split("\t")[:2]
         english, french = normalise(english), normalise_french(french)
-        key = words_of(english)
-        if key and words_of(french) and max(len(english.split()), len(french.split())) <= LONGEST:
-            if sources.setdefault(key, english) == english:
-                translations[key][french] = None
+        key, length = words_of(english), max(len(english.split()), len(french.split()))
+        if key and words_of(french) and length <= LONGEST and sources.setdefault(key, english) == english:
+            translations[key][french] = None
     pairs = [(english, choose(list(translations[key]))) for key, english in sources.items()]
     pairs.sort(key=lambda pair: hashlib.sha256(pair[0].encode()).digest())
     pairs = pairs[: 2 * HELD_OUT + TRAIN]

@@ -73,9 +73,7 @@ class DataConfig(BaseModel):
         return {**rest, **files}
 
     corpus: str | None = Field(default=None, description=f"A corpus that ships with harken: {', '.join(BUILT_IN)}.")
-    size: Annotated[int, Field(gt=0)] | None = Field(
-        default=None, description="Training pairs of that corpus."
-    )
+    size: Annotated[int, Field(gt=0)] | None = Field(default=None, description="Training pairs of that corpus.")
     direction: str = Field(default="en-fr", description='Direction of phrasebook and tatoeba: "en-fr" or "fr-en".')
 
     source: Files | None = Field(default=None, description="File or list of files with the source side (tables: both).")
