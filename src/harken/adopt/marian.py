@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harken.adopt.bart import block_tensors
 from harken.adopt.files import Adopted, read_json, read_weights
 from harken.adopt.pieces import read_pieces, with_vocabulary
 from harken.data.tokenizers.base import SOURCE, TARGET
@@ -120,48 +121,5 @@ def _tensors(weights: dict[str, Tensor], config: dict[str, Any], rows: Tensor) -
     embedding = weights["model.shared.weight"].float()[torch.where(rows < 0, unknown, rows)][:, order]
     bias = weights["final_logits_bias"].float().reshape(-1)[torch.where(rows < 0, unknown, rows)]
     bias = torch.where((rows < 0) | ~bias.isfinite(), torch.tensor(NEVER), bias)
-    tensors = {"output_weight": embedding, "output_bias": bias}  # tied with both embeddings
-    for side in ("encoder", "decoder"):
-        for layer in range(config[f"{side}_layers"]):
-            block = _Block(weights, f"model.{side}.layers.{layer}.", order)
-            prefix = f"{side}.stack.blocks.{layer}."
-            tensors |= {f"{prefix}{name}": value for name, value in block.tensors(side == "decoder").items()}
-    return tensors
-
-
-class _Block:
-    """The weights of one layer, with the features of its inputs and outputs in another order."""
-
-    def __init__(self, weights: dict[str, Tensor], prefix: str, order: Tensor) -> None:
-        self._weights, self._prefix, self._order = weights, prefix, order
-
-    def tensors(self, has_cross: bool) -> dict[str, Tensor]:
-        """By harken's names, within the block."""
-        tensors = {
-            **self._reading("attention.query_key_value", *(f"self_attn.{name}_proj" for name in "qkv")),
-            **self._writing("attention.output", "self_attn.out_proj"),
-            **self._norm("attention_norm", "self_attn_layer_norm"),
-            **self._reading("feedforward.expand", "fc1"),
-            **self._writing("feedforward.contract", "fc2"),
-            **self._norm("feedforward_norm", "final_layer_norm"),
-        }
-        if has_cross:
-            tensors |= self._reading("cross.query", "encoder_attn.q_proj")
-            tensors |= self._reading("cross.key_value", "encoder_attn.k_proj", "encoder_attn.v_proj")
-            tensors |= self._writing("cross.output", "encoder_attn.out_proj")
-            tensors |= self._norm("cross_norm", "encoder_attn_layer_norm")
-        return tensors
-
-    def _get(self, name: str) -> Tensor:
-        return self._weights[f"{self._prefix}{name}"].float()
-
-    def _reading(self, name: str, *parts: str) -> dict[str, Tensor]:
-        """A linear map of features: its columns are reordered; several maps become one."""
-        weight = torch.cat([self._get(f"{part}.weight") for part in parts])[:, self._order]
-        return {f"{name}.weight": weight, f"{name}.bias": torch.cat([self._get(f"{part}.bias") for part in parts])}
-
-    def _writing(self, name: str, part: str) -> dict[str, Tensor]:
-        """A linear map to features: its rows are reordered."""
-        return {f"{name}.{kind}": self._get(f"{part}.{kind}")[self._order] for kind in ("weight", "bias")}
-
-    _norm = _writing
+    # The output weight is tied with both embeddings.
+    return {"output_weight": embedding, "output_bias": bias} | block_tensors(weights, config, order)
