@@ -5,6 +5,7 @@ works. The network is an ordinary configuration of harken's own; its weights get
 layer may get another order, which changes no output.
 
     marian    OPUS-MT: two SentencePiece models over one vocabulary
+    pegasus   what `harken export` writes for models with the norms before each sub-layer
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from harken.training.digests import write_digests
 from harken.training.folder import CARD, MODEL, RECIPE
 from harken.training.weights import save_tensors
 
-ARCHITECTURES = {"marian": read_marian}  # by the model_type of config.json
+ARCHITECTURES = {"marian": read_marian, "pegasus": read_marian}  # by the model_type of config.json
 
 
 def adopt(folder: str | Path, out: str | Path) -> Any:

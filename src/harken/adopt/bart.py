@@ -53,3 +53,26 @@ def block_tensors(
                         value = value[:, order]
                     tensors[f"{new}{name}.{kind}"] = value
     return tensors
+
+
+def block_weights(tensors: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+    """The weights of all blocks by BART's names: the reverse of `block_tensors`.
+
+    Args:
+        order: (D,) for every feature of the model the feature of harken.
+    """
+    weights = {}
+    for side, block in BLOCKS.items():
+        layer = 0
+        while f"{(own := f'{side}.stack.blocks.{layer}.')}attention_norm.weight" in tensors:
+            for name, parts in block.items():
+                for kind in ("weight", "bias"):
+                    value = tensors[f"{own}{name}.{kind}"]
+                    if name not in READING:
+                        value = value[order]
+                    elif kind == "weight":
+                        value = value[:, order]
+                    for part, chunk in zip(parts, value.chunk(len(parts)), strict=True):
+                        weights[f"model.{side}.layers.{layer}.{part}.{kind}"] = chunk
+            layer += 1
+    return weights

@@ -6,7 +6,8 @@ so the features of every layer are put into the other order here:
 
     feature 2k of harken is feature k of Marian, feature 2k + 1 is feature D/2 + k
 
-The decoder starts with the padding token, whose embedding becomes that of BOS.
+The decoder starts with the padding token, whose embedding becomes that of BOS. Pegasus models with Marian's tokenizer,
+as `harken export` writes them, differ in the place of the norms alone.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def read_marian(folder: Path, config: dict[str, Any]) -> Adopted:
         if config[f"encoder_{name}"] != config[f"decoder_{name}"]:
             raise UserError(f"{folder} has another {name} in its decoder than in its encoder, which cannot be adopted")
     vocabulary = read_json(folder / "vocab.json")
-    models = [(folder / name).read_bytes() for name in ("source.spm", "target.spm")]
+    models = [_read_model(folder / name) for name in ("source.spm", "target.spm")]
     texts, rows = _vocabulary(vocabulary, models, config)
     languages = {text: f"{SPACE}{text}" for text in texts if LANGUAGE_TOKEN.fullmatch(text)}
     tokenizers = [SubwordTokenizer(with_vocabulary(model, texts, languages)) for model in models]
@@ -61,6 +62,14 @@ def read_marian(folder: Path, config: dict[str, Any]) -> Adopted:
     return Adopted(
         recipe, _tensors(read_weights(folder), config, rows), list(zip(tokenizers, (SOURCE, TARGET), strict=True))
     )
+
+
+def _read_model(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as problem:
+        reason = problem.strerror
+        raise UserError(f"{path} cannot be read ({reason}); copy the whole folder of the model") from None
 
 
 def _vocabulary(vocabulary: dict[str, int], models: list[bytes], config: dict[str, Any]) -> tuple[list[str], Tensor]:
@@ -100,7 +109,7 @@ def _recipe(folder: Path, config: dict[str, Any], size: int) -> TranslateRecipe:
                 "dropout": config.get("dropout", 0.1),
                 "attention_dropout": config.get("attention_dropout", 0.0),
                 "feedforward_dropout": config.get("activation_dropout", 0.0),
-                "norm": "post",
+                "norm": "pre" if config["model_type"] == "pegasus" else "post",
                 "activation": activation,
                 "output_bias": True,
                 "tied": "all",
@@ -113,13 +122,24 @@ def _recipe(folder: Path, config: dict[str, Any], size: int) -> TranslateRecipe:
     )
 
 
+def features(width: int) -> Tensor:
+    """(D,) for every feature of harken the feature of Marian: 0, D/2, 1, D/2 + 1, ..."""
+    return torch.arange(width).view(2, -1).t().reshape(-1)
+
+
 def _tensors(weights: dict[str, Tensor], config: dict[str, Any], rows: Tensor) -> dict[str, Tensor]:
     """The weights by harken's names, with features and rows in harken's order."""
     width = config["d_model"]
-    order = torch.arange(width).view(2, -1).t().reshape(-1)  # 0, D/2, 1, D/2 + 1, ...
+    order = features(width)
     unknown = rows[UNK]
     embedding = weights["model.shared.weight"].float()[torch.where(rows < 0, unknown, rows)][:, order]
     bias = weights["final_logits_bias"].float().reshape(-1)[torch.where(rows < 0, unknown, rows)]
     bias = torch.where((rows < 0) | ~bias.isfinite(), torch.tensor(NEVER), bias)
     # The output weight is tied with both embeddings.
-    return {"output_weight": embedding, "output_bias": bias} | block_tensors(weights, config, order)
+    tensors = {"output_weight": embedding, "output_bias": bias} | block_tensors(weights, config, order)
+    return tensors | {
+        f"{side}.stack.norm.{kind}": weights[name].float()[order]
+        for side in ("encoder", "decoder")
+        for kind in ("weight", "bias")
+        if (name := f"model.{side}.layer_norm.{kind}") in weights
+    }
