@@ -23,7 +23,7 @@ def export(
         typer.Option(
             "--to",
             "--format",
-            help="onnx: encoder and decoder step; ctranslate2: Transformers for CTranslate2; huggingface: for transformers.",
+            help="onnx: encoder and decoder step; ctranslate2, huggingface: Transformers for these packages.",
         ),
     ],
     out: Annotated[Path, typer.Option(parser=output_folder, metavar="DIR", help="An empty or a new folder.")],
