@@ -2,6 +2,7 @@
 
 relu    max(0, x)
 gelu    x P(X <= x) for a standard normal X; Hendrycks and Gimpel (2016)
+gelu_tanh  its approximation 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as in GPT-2
 silu    x sigmoid(x), also called swish; Elfwing et al. (2018)
 swiglu  SiLU(a) * b of the two halves [a; b], so the first map is twice as wide; Shazeer (2020)
 
@@ -24,9 +25,15 @@ def swiglu(values: Tensor) -> Tensor:
     return F.silu(gate) * candidate
 
 
+def gelu_tanh(values: Tensor) -> Tensor:
+    """GELU by its approximation with tanh."""
+    return F.gelu(values, approximate="tanh")
+
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "gelu": F.gelu,
+    "gelu_tanh": gelu_tanh,
     "silu": F.silu,
     "swiglu": swiglu,
 }

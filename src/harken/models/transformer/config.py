@@ -24,8 +24,16 @@ class TransformerBlocksConfig(ModelTable):
     norm: Literal["pre", "post"] = Field(
         "pre", description="layer normalisation before each sub-layer (pre), or after it as in the paper (post)"
     )
-    activation: Literal["relu", "gelu", "silu", "swiglu"] = Field(
-        "relu", description="activation of the feed-forward layer; swiglu has a gate and 1.5 times as many weights"
+    norm_epsilon: float = Field(1e-5, gt=0, description="number added to the variance in every layer normalisation")
+    embedding_norm: bool = Field(
+        False, description="layer normalisation of the embeddings with their positions, as in BERT and BART"
+    )
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"] = Field(
+        "relu",
+        description=(
+            "activation of the feed-forward layer; gelu_tanh approximates gelu, as in GPT-2; swiglu has a gate and 1.5 "
+            "times as many weights"
+        ),
     )
     attention: Literal["scaled", "dot", "cosine", "multiplicative", "additive"] = Field(
         "scaled",
@@ -66,6 +74,7 @@ class TransformerBlocksConfig(ModelTable):
         """The arguments of `harken.nn.EncoderStack` and `harken.nn.DecoderStack` after `layers`."""
         names = (
             *("width", "heads", "feedforward", "dropout", "attention_dropout", "feedforward_dropout", "norm"),
+            *("norm_epsilon", "embedding_norm"),
             *("activation", "positions", "max_length", "max_distance", "experts", "experts_active"),
         )
         return {name: getattr(self, name) for name in names} | {"score": self.attention}

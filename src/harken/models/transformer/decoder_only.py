@@ -198,7 +198,7 @@ class DecoderOnly(TranslationModel):
             if shift is not None:
                 positions = (positions - shift[:, None]).clamp(min=0)  # (B, T); padding stands before the first
             values = values + table[positions]
-        return self.stack.dropout(values)
+        return self.stack.dropout(self.stack.embedding_norm(values))
 
     def _mean_of_heads(self, weights: Tensor) -> Tensor:
         """(B, N, T, S) -> (B, T, S)."""

@@ -27,6 +27,8 @@ from harken.nn.recurrent.ssru import SSRU, SSRUCache
 from harken.nn.transformer.experts import Balance, Experts
 from harken.nn.transformer.fused import DropoutSeed, linear, residual_norm
 
+EPSILON = 1e-5  # added to the variance in every norm
+
 # The input of a sub-layer (B, T, D) -> its output (B, T, D), and attention weights where they were asked for.
 Sublayer = Callable[[Tensor], tuple[Tensor, Tensor | None]]
 
@@ -94,6 +96,7 @@ class _Block(nn.Module):
         experts: int = 0,
         experts_active: int = 2,
         mixer: str = "attention",
+        norm_epsilon: float = EPSILON,
     ) -> None:
         super().__init__()
         self.mixer = mixer
@@ -106,7 +109,8 @@ class _Block(nn.Module):
             if experts
             else FeedForward(width, feedforward, feedforward_dropout, activation)
         )
-        self.attention_norm, self.feedforward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention_norm = nn.LayerNorm(width, norm_epsilon)
+        self.feedforward_norm = nn.LayerNorm(width, norm_epsilon)
         self.dropout = Dropout(dropout)
         self.pre = norm == "pre"
 
@@ -252,7 +256,7 @@ class DecoderBlock(_Block):
         options |= {"attention_dropout": attention_dropout, "score": score, "mixer": mixer}
         super().__init__(width, heads, feedforward, **options)
         self.cross = CrossAttention(width, heads, attention_dropout, score)
-        self.cross_norm = nn.LayerNorm(width)
+        self.cross_norm = nn.LayerNorm(width, self.attention_norm.eps)
 
     def forward(
         self, values: Tensor, memory: Tensor | KeyValue, mask: Tensor | None, balance: Balance | None = None

@@ -33,7 +33,7 @@ from harken.nn.masks import length_mask
 from harken.nn.positions.kinds import added_positions, attention_positions
 from harken.nn.recurrent.options import at_least
 from harken.nn.recurrent.ssru import SSRUCache
-from harken.nn.transformer.block import DecoderBlock, EncoderBlock
+from harken.nn.transformer.block import EPSILON, DecoderBlock, EncoderBlock
 from harken.nn.transformer.experts import Balance
 from harken.nn.transformer.fused import DropoutSeed
 
@@ -43,7 +43,7 @@ BlockCall = Callable[[int, Any, Tensor], tuple[Tensor, Tensor | None]]  # layer,
 
 
 class _Stack(nn.Module):
-    """Positions, blocks and the last norm.
+    """Positions, the norm of embeddings, blocks and the last norm.
 
     With `recompute`, blocks keep their inputs alone in training and are computed again in the backward pass.
     """
@@ -61,6 +61,7 @@ class _Stack(nn.Module):
         positions: str = "none",
         max_length: int = 512,
         max_distance: int = 16,
+        embedding_norm: bool = False,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -80,7 +81,9 @@ class _Stack(nn.Module):
             for _ in range(layers)
         )
         self.dropout = Dropout(options.get("dropout", 0.0))
-        self.norm = nn.LayerNorm(width) if options.get("norm", "pre") == "pre" else nn.Identity()
+        epsilon = options.get("norm_epsilon", EPSILON)
+        self.embedding_norm = nn.LayerNorm(width, epsilon) if embedding_norm else nn.Identity()
+        self.norm = nn.LayerNorm(width, epsilon) if options.get("norm", "pre") == "pre" else nn.Identity()
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 nn.init.zeros_(parameter)
@@ -131,7 +134,8 @@ class _Stack(nn.Module):
         return KVCache(len(self.blocks), rows, heads, self.width // heads, max_length, like, static)
 
     def add_positions(self, values: Tensor, start: int | Tensor = 0) -> Tensor:
-        """The input of the first block: (B, T, D) plus positions from `start` on, if they are of the added kind.
+        """The input of the first block: (B, T, D) plus positions from `start` on, if they are of the added kind;
+        normalised with `embedding_norm`.
 
         Packed sentences (T, D) come with the positions of their tokens (T,), which a table must have.
 
@@ -140,7 +144,7 @@ class _Stack(nn.Module):
         """
         if self.positions is not None:
             values = values + self.positions(values.shape[-2], start)
-        dropped: Tensor = self.dropout(values)
+        dropped: Tensor = self.dropout(self.embedding_norm(values))
         return dropped
 
     def following_norms(self) -> list[nn.Module | None]:
@@ -159,6 +163,7 @@ class EncoderStack(_Stack):
         positions: a kind of positions.
         max_length: with learned positions, how many there are.
         max_distance: with relative positions, where distances are clipped.
+        embedding_norm: whether embeddings and their positions are normalised before dropout.
     """
 
     def __init__(
