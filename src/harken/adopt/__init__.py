@@ -5,6 +5,7 @@ works. The network is an ordinary configuration of harken's own; its weights get
 layer may get another order, which changes no output.
 
     marian    OPUS-MT: two SentencePiece models over one vocabulary
+    bart, mbart, m2m_100    BART, mBART, mBART-50, M2M-100, NLLB: a byte-level or SentencePiece model, languages
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harken.adopt.files import read_config
+from harken.adopt.fairseq import read_fairseq
+from harken.adopt.files import find_folder, read_config
 from harken.adopt.marian import read_marian
 from harken.errors import UserError
 from harken.files import atomic_folder, atomic_write, expand_user
@@ -20,22 +22,29 @@ from harken.training.digests import write_digests
 from harken.training.folder import CARD, MODEL, RECIPE
 from harken.training.weights import save_tensors
 
-ARCHITECTURES = {"marian": read_marian}  # by the model_type of config.json
+ARCHITECTURES: dict[str, Any] = {"marian": read_marian}  # by the model_type of config.json
+MULTILINGUAL = dict.fromkeys(("bart", "mbart", "m2m_100"), read_fairseq)  # these take a pair of languages
 
 
-def adopt(folder: str | Path, out: str | Path) -> Any:
+def adopt(folder: str | Path, out: str | Path, pair: str | None = None) -> Any:
     """Write a model of Hugging Face's format into a new or an empty folder, and load it.
+
+    Args:
+        folder: one on this machine, or a name on the hub, such as facebook/nllb-200-distilled-600M.
+        pair: the languages of a multilingual model, source first, such as en-fr.
 
     Raises:
         UserError: the folder cannot be read, or its architecture or one of its options is not known.
     """
-    source = expand_user(folder)
+    source = find_folder(folder)
     config = read_config(source)
-    read = ARCHITECTURES.get(config.get("model_type", ""))
-    if read is None:
-        known = ", ".join(ARCHITECTURES)
+    kind = config.get("model_type", "")
+    if kind not in ARCHITECTURES | MULTILINGUAL:
+        known = ", ".join(ARCHITECTURES | MULTILINGUAL)
         raise UserError(f"{source} is of the architecture {config.get('model_type')!r}; {known} can be adopted")
-    adopted = read(source, config)
+    if pair and kind not in MULTILINGUAL:
+        raise UserError(f"{source} is of the architecture {kind!r}, which has no tokens of languages; leave --pair out")
+    adopted = MULTILINGUAL[kind](source, config, pair) if kind in MULTILINGUAL else ARCHITECTURES[kind](source, config)
     from harken.api import load
 
     with atomic_folder(out) as temporary:

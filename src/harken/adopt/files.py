@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ from torch import Tensor
 
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
-from harken.files import read_limited
+from harken.files import expand_user, read_limited
 from harken.recipe import Recipe
 from harken.training.weights import load_tensors
 
 LARGEST_JSON = 100_000_000  # bytes: vocabularies have some megabytes
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+DOWNLOADED = ["*.json", "*.safetensors", "*.spm", "*.model", "merges.txt", "vocab.txt"]  # nothing that can run code
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
@@ -31,6 +34,28 @@ class Adopted:
     recipe: Recipe
     tensors: dict[str, Tensor]
     tokenizers: list[tuple[Tokenizer, str]]
+
+
+def find_folder(folder: str | Path) -> Path:
+    """A folder on this machine; a name on the hub is downloaded, without pickles.
+
+    Raises:
+        UserError: there is no such folder, and it is no name, the package is missing, or the download failed.
+    """
+    path = expand_user(folder)
+    if path.exists() or not HUB_NAME.fullmatch(str(folder)):
+        return path
+    try:
+        from huggingface_hub import snapshot_download
+    except ModuleNotFoundError:
+        raise UserError(
+            f"{folder} is no folder; to download a model of that name from the hub, install huggingface_hub"
+        ) from None
+    try:
+        return Path(snapshot_download(str(folder), allow_patterns=DOWNLOADED))
+    except Exception as problem:  # of the network, the name, or a licence that has to be accepted
+        reason = str(problem).strip().partition("\n")[0]
+        raise UserError(f"{folder} is no folder, and cannot be downloaded from the hub: {reason}") from problem
 
 
 def read_json(path: Path) -> Any:

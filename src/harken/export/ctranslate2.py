@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from harken.data.tokenizers.base import Tokenizer, save_tokenizers
+from harken.data.tokenizers.marks import inner_tokenizer
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, SPECIALS, UNK
 from harken.errors import UserError, require_extra
 from harken.export.onnx_transformer import LENGTH, check, positions_table
@@ -60,7 +61,7 @@ def export_ctranslate2(translator: Translator, folder: Path) -> None:
     spec.validate()
     spec.optimize(quantization=None)
     spec.save(str(folder))
-    save_tokenizers(folder, translator.source, translator.target)
+    save_tokenizers(folder, inner_tokenizer(translator.source), inner_tokenizer(translator.target))
 
 
 def describe_sides(model: Any) -> tuple[Stack, Stack]:

@@ -28,6 +28,7 @@ from torch import nn
 
 import harken
 from harken.data.tokenizers.base import save_tokenizers
+from harken.data.tokenizers.marks import inner_tokenizer
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, UNK
 from harken.errors import UserError
 from harken.export import onnx_recurrent, onnx_transformer
@@ -71,7 +72,7 @@ def export_onnx(translator: Translator, folder: Path) -> None:
         ) from option
     encoder.save(folder / ENCODER)
     decoder.save(folder / DECODER)
-    save_tokenizers(folder, translator.source, translator.target)
+    save_tokenizers(folder, inner_tokenizer(translator.source), inner_tokenizer(translator.target))
     search = translator.recipe.search
     description = {
         "harken": harken.__version__,

@@ -17,6 +17,7 @@ from harken.data.text.inputs import Inputs, evaluated_pairs, place, source_input
 from harken.data.text.pairs import Corpus, Pair
 from harken.data.text.parallel import corpus_of_table, read_corpus
 from harken.data.tokenizers.base import Tokenizer, train_tokenizers
+from harken.data.tokenizers.marks import add_marks, inner_tokenizer
 from harken.errors import UserError
 from harken.metrics import compare_systems
 from harken.models.build import build_model
@@ -76,6 +77,7 @@ class TranslateJob(TranslationOperations, Job):
             resuming,
             lambda: pairs.cached_tokenizers(settings, lambda: train_tokenizers(recipe.tokenizer, *texts, seed)),
         )
+        source, target = add_marks(recipe, source, target)
         model = build_model(recipe.model, source.size, target.size)
         task = TranslationTask(recipe, corpus, model, source, target)
         if recipe.search.shortlist:
@@ -201,7 +203,11 @@ def summarise(
     """The run in facts."""
     kind, joint = recipe.tokenizer.kind, ", joint" if recipe.tokenizer.joint else ""
     skipped = {reason: count for reason, count in sorted(corpus.skipped.items()) if count}
-    pieces = f"{source.size:,}" if source is target else f"{source.size:,} and {target.size:,}"
+    pieces = (
+        f"{source.size:,}"
+        if inner_tokenizer(source) is inner_tokenizer(target)
+        else f"{source.size:,} and {target.size:,}"
+    )
     facts = {
         "lines skipped": format_skipped(skipped),
         "vocabulary": f"{kind}, {source.size:,} source and {target.size:,} target pieces{joint}",

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from harken.data.tokenizers.base import Tokenizer
+from harken.data.tokenizers.marks import MarkedTokenizer, inner_tokenizer
 from harken.errors import UserError
 from harken.metrics.bleu import chrf_of_statistics, chrf_statistics, sentence_bleu
 from harken.recipe import load_recipe
@@ -33,7 +34,7 @@ from harken.search.hypotheses import Hypothesis
 from harken.search.rules.constraints import Constraints
 from harken.search.rules.fusion import LanguageModelFusion
 from harken.search.rules.penalties import Banned, Shortlist
-from harken.search.rules.prefix import Prefix, check_prefix
+from harken.search.rules.prefix import ForcedFirst, Prefix, check_prefix
 from harken.tasks.registry import job_of
 from harken.tasks.translate.describing import describe
 from harken.tasks.translate.glossary import Match, Term, find_terms, forms, joining_tokens, phrase_ids, read_glossary
@@ -97,6 +98,10 @@ class Request:
         allowed = self._allowed([sources.forms[number].ids for number in numbers])
         if self.banned:
             rules.append(Banned(self.banned))
+        first = target.before if isinstance(target, MarkedTokenizer) else []
+        if first:
+            _allow(allowed, [first] * len(numbers))
+            rules.append(ForcedFirst(first[0]))
         prefixes = [self.prefix_of(number) for number in numbers]
         if any(prefixes):
             rows = target.encode_all(prefixes)
@@ -128,7 +133,7 @@ class Request:
     def _allowed(self, rows: Sequence[Sequence[int]]) -> Tensor | None:
         """(B, V) the tokens that these sources may write; None: all."""
         count, translator = self.config.shortlist, self.translator
-        is_shared = translator.source is translator.target
+        is_shared = inner_tokenizer(translator.source) is inner_tokenizer(translator.target)
         return translator.shortlist.allowed(rows, count, is_shared) if count else None
 
     def _required(self, number: int) -> list[list[str]]:
@@ -305,6 +310,8 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
     beam = {"beam": max(count, 1), "sample": False, "mbr": None, "diversity_groups": 1}
     first = replace(request, config=request.config.changed({**beam, **SAMPLING, "stopping": "exact", "patience": 1.0}))
     batch = sources.batch([0], request.translator.device)
+    first = getattr(request.translator.target, "before", [])
+    prefix = prefix or first
     rules = (Prefix([prefix]),)
     call = DecodingCall(
         first.model, batch.ids, batch.lengths, len(prefix) + 1, first.config, count, batch.distances, rules
