@@ -21,7 +21,7 @@ help: ## say what there is
 
 setup: $(RUN_READY) ## install harken and what it needs to run into .venv
 
-demo: $(RUN_READY) ## train a small translator and look inside it, in about three minutes (two of them training)
+demo: $(RUN_READY) ## train a small translator and look inside it, in about three minutes
 	@$(BIN)/harken demo --out runs/demo
 
 test: lint types ## lint, check types and run the quick tests
@@ -44,7 +44,7 @@ test-wheel: $(DEV_READY) ## build the wheel, install it into a clean environment
 	  $(PYTHON) -m venv "$$folder/venv"; \
 	  "$$folder/venv/bin/pip" install --quiet --no-compile --constraint requirements/run.txt "$$(ls "$$folder"/harken-*.whl)[plot]"; \
 	  cd "$$folder" && venv/bin/harken demo --out demo && test -s demo/alignment.png && \
-	  echo 'the black cat sleeps' | venv/bin/harken translate demo
+	  echo 'The black cat is asleep.' | venv/bin/harken translate demo
 
 lint: $(DEV_READY) ## check the code with ruff
 	@$(BIN)/ruff check .

@@ -203,6 +203,7 @@ POSITIONS = Registry(
         "dependency": "harken.nn.positions.relative:RelativePositions",
         "rotary": "harken.nn.positions.rotary:RotaryPositions",
         "alibi": "harken.nn.positions.alibi:AlibiPositions",
+        "buckets": "harken.nn.positions.buckets:BucketPositions",
         "none": "harken.nn.positions.base:AttentionPositions",
     },
     "torch.nn:Module",

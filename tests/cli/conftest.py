@@ -76,7 +76,7 @@ class FakeTranslator:
     folder: str
     attends: bool = True
     calls: list[tuple[list[str], dict[str, Any]]] = field(default_factory=list)
-    recipe: Any = field(default_factory=lambda: load_recipe("phrasebook-transformer"))
+    recipe: Any = field(default_factory=lambda: load_recipe("tatoeba-transformer"))
 
     def translate(self, texts: str | Sequence[str], **options: Any) -> Any:
         if isinstance(texts, str):

@@ -53,7 +53,7 @@ def test_the_demo_says_how_to_open_the_studio(
     from harken.tasks.translate.job import TranslateJob
 
     folder = tmp_path / "my demo"
-    shutil.copytree(tiny_model("phrasebook-transformer"), folder)
+    shutil.copytree(tiny_model("tatoeba-transformer"), folder)
     monkeypatch.setattr(TranslateJob, "examples", lambda *given, **options: [Pair("the cat sleeps", "le chat dort")])
     demo(folder)
     assert capsys.readouterr().out.rstrip().endswith(f"harken studio '{folder}' --open")

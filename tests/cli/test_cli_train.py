@@ -54,10 +54,11 @@ def test_demo_trains_scores_and_draws(api: Any, run: Callable[..., Any], tmp_pat
     out = tmp_path / "demo"
     done = run("demo", "--out", out)
     assert done.exit_code == 0, done.stderr
-    assert api.trained == [("phrasebook-transformer", str(out), [], False, True)]
+    assert api.trained == [("tatoeba-transformer", str(out), [], False, True)]
     assert "Test BLEU 100.00" in done.stdout
     assert "version:" in done.stdout
-    assert "Alignment error rate 0.125" in done.stdout
+    assert "Test chrF 100.00" in done.stdout
+    assert "“The zebra is sleeping under the table.”: the model has never seen zebra, so" in done.stdout
     for sentence in demo.SENTENCES:
         assert f"{sentence}\t{sentence.upper()}" in done.stdout
     assert "0 of 5 are the reference translation." in done.stdout
@@ -69,11 +70,11 @@ def test_demo_trains_scores_and_draws(api: Any, run: Callable[..., Any], tmp_pat
 def test_the_demo_names_the_references_of_translations_that_differ() -> None:
     texts = list(demo.SENTENCES.values())
     assert demo.compare_with_references(texts) == "5 of 5 are the reference translation."
-    texts[1] = texts[1].replace("lui a", "l'a")
+    texts[1] = texts[1].replace("encore", "de nouveau")
     assert demo.compare_with_references(texts).splitlines() == [
         "4 of 5 are the reference translation.",
-        "“the young queen wrote him a long letter” is not: the reference is "
-        "“la jeune reine lui a écrit une longue lettre”.",
+        "“Our neighbor's cat is sleeping on my bed again.” is not: the reference is "
+        "“Le chat de notre voisin dort encore sur mon lit.”.",
     ]
 
 

@@ -5,6 +5,7 @@ works. The network is an ordinary configuration of harken's own; its weights get
 layer may get another order, which changes no output.
 
     marian    OPUS-MT: two SentencePiece models over one vocabulary
+    t5, mt5   T5, T5 v1.1, mT5, Flan-T5: one SentencePiece model
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from typing import Any
 
 from harken.adopt.files import read_config
 from harken.adopt.marian import read_marian
+from harken.adopt.t5 import read_t5
 from harken.errors import UserError
 from harken.files import atomic_folder, atomic_write, expand_user
 from harken.training.digests import write_digests
 from harken.training.folder import CARD, MODEL, RECIPE
 from harken.training.weights import save_tensors
 
-ARCHITECTURES = {"marian": read_marian}  # by the model_type of config.json
+ARCHITECTURES = {"marian": read_marian, "t5": read_t5, "mt5": read_t5}  # by the model_type of config.json
 
 
 def adopt(folder: str | Path, out: str | Path) -> Any:

@@ -1,1 +1,1 @@
-"""Text to ids to batches: corpora, tokenizers, batching, and the embedded phrasebook."""
+"""Text to ids to batches: corpora, tokenizers, batching, and the corpora that ship."""

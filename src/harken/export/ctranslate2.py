@@ -92,11 +92,13 @@ def options_of(stack: Stack) -> dict[str, Any]:
     from ctranslate2.specs.common_spec import Activation
 
     swish = Activation.SWISH
-    activations = {"relu": Activation.RELU, "gelu": Activation.GELU, "silu": swish, "swiglu": swish}
+    gelus = {"gelu": Activation.GELU, "gelu_tanh": Activation.GELUTanh}
+    activations = {"relu": Activation.RELU, **gelus, "silu": swish, "swiglu": swish}
     options = {
         "num_layers": len(stack.layers),
         "num_heads": stack.heads,
         "pre_norm": stack.pre,
+        "layernorm_embedding": stack.embedding_norm is not None,
         "activation": activations[stack.activation],
         "ffn_glu": stack.activation == "swiglu",
     }
@@ -113,6 +115,8 @@ def set_stack(spec: Any, stack: Stack) -> None:
         else:
             table = positions_table(stack)
             spec.position_encodings.encodings = array(torch.zeros(LENGTH, stack.width) if table is None else table)
+    if stack.embedding_norm is not None:
+        set_norm(spec.layernorm_embedding, stack.embedding_norm)
     if hasattr(spec, "layer_norm"):
         set_norm(spec.layer_norm, stack.norm)
     for layer, block in zip(spec.layer, stack.layers, strict=True):

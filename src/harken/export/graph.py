@@ -153,6 +153,14 @@ class Graph:
         half = self.add("Mul", value, self.constant(0.5))
         return self.add("Mul", half, self.add("Add", erf, self.constant(1.0)))
 
+    def gelu_tanh(self, value: str) -> str:
+        """Its approximation x sigmoid(sqrt(8 / pi) (x + 0.044715 x^3))."""
+        cube = self.add("Mul", self.add("Mul", value, value), value)
+        inner = self.add("Add", value, self.add("Mul", cube, self.constant(0.044715)))
+        return self.add(
+            "Mul", value, self.add("Sigmoid", self.add("Mul", inner, self.constant(math.sqrt(8 / math.pi))))
+        )
+
     def silu(self, value: str) -> str:
         """x sigmoid(x)."""
         return self.add("Mul", value, self.add("Sigmoid", value))

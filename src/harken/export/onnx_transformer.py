@@ -175,7 +175,9 @@ class Blocks:
             gate, candidate = graph.split(inner, 2, self.stack.feedforward)
             inner = graph.add("Mul", graph.silu(gate), candidate)
         else:
-            activation = {"gelu": graph.gelu, "silu": graph.silu}.get(self.stack.activation)
+            activation = {"gelu": graph.gelu, "gelu_tanh": graph.gelu_tanh, "silu": graph.silu}.get(
+                self.stack.activation
+            )
             inner = graph.add("Relu", inner) if activation is None else activation(inner)
         return graph.linear(inner, layer.contract)
 
@@ -247,15 +249,20 @@ def embed_shifted(graph: Graph, stack: Stack, ids: str, table: Tensor, positions
     values = graph.embed(ids, table, math.sqrt(stack.width))
     added = positions_table(stack)
     if added is None:
-        return values
+        return normalise(graph, stack, values)
     numbers = graph.add("Max", graph.add("Sub", positions, shift), graph.ints(0))  # padding stands before the first
-    return graph.add("Add", values, graph.add("Gather", graph.constant(added), numbers))
+    return normalise(graph, stack, graph.add("Add", values, graph.add("Gather", graph.constant(added), numbers)))
 
 
 def add_positions(graph: Graph, stack: Stack, values: str, begin: str, end: str) -> str:
-    """(B, T, D) plus the positions from `begin` to `end`, if they are of the added kind."""
+    """(B, T, D) plus the positions from `begin` to `end`, if they are of the added kind, and normalised."""
     table = positions_table(stack)
-    return values if table is None else graph.add("Add", values, graph.rows(table, begin, end))
+    return normalise(graph, stack, values if table is None else graph.add("Add", values, graph.rows(table, begin, end)))
+
+
+def normalise(graph: Graph, stack: Stack, values: str) -> str:
+    """(B, T, D): the norm of embeddings, if the stack has one."""
+    return values if stack.embedding_norm is None else graph.norm(values, stack.embedding_norm)
 
 
 def head_width(stack: Stack) -> int:

@@ -48,9 +48,9 @@ class EncoderDecoderTable(TiedTable):
     @model_validator(mode="after")
     def _widths_can_be_tied(self) -> EncoderDecoderTable:
         own, other = self.embedding_width, self.decoder.embedding_width if self.decoder else self.embedding_width
-        if self.tied == "all" and own != other:
+        if self.tied in ("all", "embeddings") and own != other:
             raise ValueError(
-                f'model.tied is "all", but the encoder reads embeddings of width {own} and the decoder of {other}: '
+                f'model.tied is "{self.tied}", but the encoder reads embeddings of width {own} and the decoder of {other}: '
                 'make them equal, or set model.tied = "output"'
             )
         return self

@@ -29,12 +29,15 @@ def registered(registry: Registry) -> AfterValidator:
 CellName = Literal["rnn", "lstm", "gru"] | Annotated[str, registered(CELLS)]
 ScoreName = Literal["dot", "scaled", "multiplicative", "additive", "cosine"] | Annotated[str, registered(SCORES)]
 PositionsName = (
-    Literal["sinusoidal", "learned", "relative", "dependency", "rotary", "alibi", "none"]
+    Literal["sinusoidal", "learned", "relative", "dependency", "rotary", "alibi", "buckets", "none"]
     | Annotated[str, registered(POSITIONS)]
 )
 EncoderName = Annotated[str, registered(ENCODERS)]
-Tied = Literal["all", "output", "none"]
-TIED = "weight tying: all (source, target and output; needs a joint vocabulary), output (target and output), or none"
+Tied = Literal["all", "embeddings", "output", "none"]
+TIED = (
+    "weight tying: all (source, target and output; needs a joint vocabulary), embeddings (source and target; the same), "
+    "output (target and output), or none"
+)
 TIED_OUTPUT = "embedding and output layer share one matrix (Press and Wolf, 2017)"
 START = "folder of a masked model (task masked) that the encoder and the token embeddings are initialised from"
 DECODER = (

@@ -54,29 +54,30 @@ class TranslationModel(nn.Module, ABC):
             sizes: words of the source and of the target.
             widths: of their embeddings.
             hidden_width: of the inputs of the output layer.
-            tied: "all", "output" or "none".
+            tied: "all", "embeddings", "output" or "none".
             bias: whether the output layer has one.
 
         Raises:
             ValueError: matrices to be shared differ in shape.
         """
         (source_size, target_size), (source_width, target_width) = sizes, widths
-        if tied == "all" and source_size != target_size:
+        is_shared, is_own_output = tied in ("all", "embeddings"), tied in ("none", "embeddings")
+        if is_shared and source_size != target_size:
             raise ValueError("tied embeddings need one vocabulary for both sides: set tokenizer.joint = true")
-        if tied == "all" and source_width != target_width:
+        if is_shared and source_width != target_width:
             raise ValueError(
                 f"tied embeddings need one width for both sides, but the encoder reads {source_width} and the decoder "
                 f'{target_width}: make them equal, or set model.tied = "output"'
             )
         self.source_embedding = token_embedding(source_size, source_width)
-        self.target_embedding = self.source_embedding if tied == "all" else token_embedding(target_size, target_width)
+        self.target_embedding = self.source_embedding if is_shared else token_embedding(target_size, target_width)
         self.output_bias = nn.Parameter(torch.zeros(target_size)) if bias else None
-        if tied == "none":
+        if is_own_output:
             self.output_weight = nn.Parameter(torch.empty(target_size, hidden_width))
             nn.init.normal_(self.output_weight, std=hidden_width**-0.5)
         else:
             self.output_weight = self.target_embedding.weight
-        differ = tied != "none" and target_width != hidden_width
+        differ = not is_own_output and target_width != hidden_width
         self.narrow = nn.Linear(hidden_width, target_width) if differ else nn.Identity()
 
     @abstractmethod

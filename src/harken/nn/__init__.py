@@ -32,6 +32,7 @@ from harken.nn.masks import causal_mask, length_mask
 from harken.nn.positions.absolute import LearnedPositions, SinusoidalPositions
 from harken.nn.positions.alibi import AlibiPositions
 from harken.nn.positions.base import AttentionPositions
+from harken.nn.positions.buckets import BucketPositions
 from harken.nn.positions.dependency import dependency_depths, dependency_distances
 from harken.nn.positions.relative import RelativePositions
 from harken.nn.positions.rotary import RotaryPositions
@@ -64,6 +65,7 @@ __all__ = [
     "AttentionPooling",
     "AttentionPositions",
     "Balance",
+    "BucketPositions",
     "Cell",
     "CellKind",
     "Convolution",

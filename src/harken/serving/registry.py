@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.text.languages import canonical
+from harken.data.text.locations import BILINGUAL
 from harken.errors import UserError
 from harken.files import expand_user
 
@@ -82,7 +83,7 @@ def _languages(recipe: Any, pair: str) -> tuple[str, str]:
         if len(codes) != 2 or not all(codes):
             raise UserError(f"{pair!r} after @ is no language pair; write it as en-fr")
         return canonical(codes[0]), canonical(codes[1])
-    named = data.pair or (data.direction if data.corpus == "phrasebook" else None)
+    named = data.pair or (data.direction if data.corpus in BILINGUAL else None)
     source, target = named.split("-") if named and named.count("-") == 1 else UNKNOWN
     return canonical(data.source_language or source), canonical(data.target_language or target)
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from harken.data.text.locations import BILINGUAL
 from harken.errors import UserError
 from harken.registry import plugin_places
 from harken.run_folders.reading import Run, folders_of_runs, is_running, read_run
@@ -174,7 +175,7 @@ def languages_of(data: Mapping[str, Any]) -> list[str]:
     >>> languages_of({"corpus": "phrasebook", "direction": "en-fr"}), languages_of({"pair": "de-en"}), languages_of({})
     (['en', 'fr'], ['de', 'en'], [])
     """
-    named = str(data.get("pair") or (data.get("direction") if data.get("corpus") == "phrasebook" else "") or "-")
+    named = str(data.get("pair") or (data.get("direction") if data.get("corpus") in BILINGUAL else "") or "-")
     codes = [data.get("source_language"), data.get("target_language")]
     pair = [str(code or part) for code, part in zip(codes, named.partition("-")[::2], strict=True)]
     return pair if all(pair) else []

@@ -178,7 +178,7 @@ def test_dropout_in_training_alone() -> None:
 def test_options_that_cannot_be() -> None:
     with pytest.raises(ValueError, match="3 of 2 experts cannot be active; choose 1 to 2"):
         Experts(4, 8, 2, active=3)
-    with pytest.raises(ValueError, match="no activation called 'tanh'; choose one of relu, gelu, silu, swiglu"):
+    with pytest.raises(ValueError, match="called 'tanh'; choose one of relu, gelu, gelu_tanh, silu, swiglu"):
         Experts(4, 8, 2, activation="tanh")
 
 

@@ -35,6 +35,7 @@ from harken.tasks.translate.output_file import Format, OutputFile, one_line, pha
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
 
+MARKS = '.,;:!?…"«»“”()'  # that are no part of a word in a note
 NOTED = 5  # lines with unknown words that are named one by one
 NOTED_LONG = 100  # lines that are too long
 
@@ -271,9 +272,10 @@ def print_now(text: str) -> None:
 def unknown_note(words: Sequence[str]) -> str:
     """The note about words that the model has never seen.
 
-    >>> unknown_note(["zebra"])
+    >>> unknown_note(["zebra."])
     'the model has never seen zebra, so the translation is a guess there'
     """
-    shown = ", ".join(word if len(word) <= 40 else f"{word[:40]}..." for word in words[:NOTED])
+    bare = [word.strip(MARKS) or word for word in words[:NOTED]]
+    shown = ", ".join(word if len(word) <= 40 else f"{word[:40]}..." for word in bare)
     more = f" and {len(words) - NOTED:,} more words" if len(words) > NOTED else ""
     return f"the model has never seen {shown}{more}, so the translation is a guess there"

@@ -48,7 +48,7 @@ def _files_alone(value: Any) -> Any:
 
 
 class DataConfig(BaseModel):
-    """Where the sentence pairs come from: a generated corpus, files, or a folder; exactly one of the three.
+    """Where the sentence pairs come from: a corpus that ships, files, or a folder; exactly one of the three.
 
     `train`, as in the other jobs, may be given in the place of `source` and `target`: a file with both sides, or a
     table of both.
@@ -72,11 +72,9 @@ class DataConfig(BaseModel):
             raise ValueError('data.train is neither a file nor a table like {source = "a.en", target = "a.fr"}')
         return {**rest, **files}
 
-    corpus: str | None = Field(default=None, description=f"A generated corpus: {', '.join(BUILT_IN)}.")
-    size: Annotated[int, Field(gt=0)] | None = Field(
-        default=None, description="Training pairs of the generated corpus."
-    )
-    direction: str = Field(default="en-fr", description='Direction of the phrasebook: "en-fr" or "fr-en".')
+    corpus: str | None = Field(default=None, description=f"A corpus that ships with harken: {', '.join(BUILT_IN)}.")
+    size: Annotated[int, Field(gt=0)] | None = Field(default=None, description="Training pairs of that corpus.")
+    direction: str = Field(default="en-fr", description='Direction of phrasebook and tatoeba: "en-fr" or "fr-en".')
 
     source: Files | None = Field(default=None, description="File or list of files with the source side (tables: both).")
     target: Files | None = Field(default=None, description="File or list of files with the target side, line by line.")

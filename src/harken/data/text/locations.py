@@ -9,7 +9,8 @@ from harken.data.io.formats import Layout, format_of
 from harken.data.synthetic.seq2seq import MADE
 from harken.errors import UserError
 
-BUILT_IN = ("phrasebook", *MADE)
+BILINGUAL = ("phrasebook", "tatoeba")  # with a `data.direction`: en-fr or fr-en
+BUILT_IN = (*BILINGUAL, *MADE)
 
 
 def origin(config: Any) -> str:

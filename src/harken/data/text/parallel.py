@@ -2,7 +2,8 @@
 
     files      source and target: aligned text or tables, plain or compressed, several per side
     a folder   dir and pair: train.en.gz, val.en.gz, test*.en.gz ... as Multi30k lays them out
-    built in   corpus = "phrasebook", or one for another seq2seq job (`harken.data.synthetic.seq2seq`): "dates" ...
+    built in   corpus = "phrasebook" (generated), "tatoeba" (shipped), or one for another seq2seq job
+               (`harken.data.synthetic.seq2seq`): "dates" ...
 
 What is skipped is counted by reason in `Corpus.skipped`, never silently. Length limits hold for the training text
 (and what is split off from it); validation and test files that are given are kept whole, so scores stay comparable.
@@ -238,6 +239,10 @@ def _read_built_in(config: Any) -> Corpus:
     chosen = {} if config.size is None else {"train": config.size}
     if config.corpus in MADE:
         corpus = load_made(config.corpus, seed=config.seed, **chosen)
+    elif config.corpus == "tatoeba":
+        from harken.data.tatoeba import load_tatoeba
+
+        corpus = load_tatoeba(direction=config.direction, **chosen)
     else:
         from harken.data.synthetic.phrasebook import load_phrasebook
 

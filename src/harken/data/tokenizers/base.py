@@ -3,6 +3,7 @@
     bpe, unigram   subwords (sentencepiece), NAME.model       `harken.data.tokenizers.subword`
     word           words and punctuation, NAME.json           `harken.data.tokenizers.word`
     character      characters, NAME.json                      `harken.data.tokenizers.character`
+    byte-level bpe, wordpiece     of adopted models, NAME.json `harken.data.tokenizers.byte_level`, `.wordpiece`
     plain word, plain character   just as the text has them   `harken.data.tokenizers.plain`
 
 Ids 0 to 3 are padding, unknown, beginning and end in all of them (`harken.data.tokenizers.tokens`).
@@ -22,16 +23,21 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from harken.data.text.scripts import UNSPACED, is_unspaced, script_of, script_shares
+from harken.data.tokenizers.byte_level import ByteLevelTokenizer
 from harken.data.tokenizers.character import CharacterTokenizer
 from harken.data.tokenizers.plain import PlainCharacterTokenizer, PlainWordTokenizer
 from harken.data.tokenizers.subword import SubwordTokenizer
 from harken.data.tokenizers.vocabulary import VocabularyTokenizer, read_vocabulary
 from harken.data.tokenizers.word import WordTokenizer
+from harken.data.tokenizers.wordpiece import WordPieceTokenizer
 from harken.errors import UserError
 
 VOCABULARIES: dict[str, type[VocabularyTokenizer]] = {
     tokenizer.kind: tokenizer
     for tokenizer in (WordTokenizer, CharacterTokenizer, PlainWordTokenizer, PlainCharacterTokenizer)
+}
+ADOPTED: dict[str, type[VocabularyTokenizer]] = {  # read, and not learned here
+    tokenizer.kind: tokenizer for tokenizer in (ByteLevelTokenizer, WordPieceTokenizer)
 }
 JOINT, SOURCE, TARGET = "tokenizer", "source", "target"  # file names in a model folder
 MANY_CHARACTERS = {"Han", "Japanese", "Kana", "Hangul"}  # scripts of thousands
@@ -177,10 +183,14 @@ def load_tokenizer(folder: str | Path, name: str) -> Tokenizer:
         raise UserError(
             f"{folder} holds neither {subword.name} nor {vocabulary.name}: check that it is a model folder."
         )
-    kind, tokens = read_vocabulary(vocabulary)
-    if kind not in VOCABULARIES:
+    kind, tokens, settings = read_vocabulary(vocabulary)
+    known = VOCABULARIES | ADOPTED
+    if kind not in known:
         raise UserError(f'{vocabulary} is of kind "{kind}", which this version cannot read: use word or character.')
-    return VOCABULARIES[kind](tokens)
+    try:
+        return known[kind](tokens, **settings)
+    except (TypeError, ValueError) as problem:
+        raise UserError(f"{vocabulary} is not a saved tokenizer ({problem}): copy it again.") from problem
 
 
 def save_tokenizers(folder: str | Path, source: Tokenizer, target: Tokenizer) -> list[Path]:

@@ -76,6 +76,10 @@ def encode_flat(tokenizer: object, texts: Sequence[str]) -> Flat:
     if hasattr(tokenizer, "encode_flat"):
         flat: Flat = tokenizer.encode_flat(texts)
         return flat
-    rows = tokenizer.encode_all(texts)  # type: ignore[attr-defined]
+    return flatten(tokenizer.encode_all(texts))  # type: ignore[attr-defined]
+
+
+def flatten(rows: Sequence[Sequence[int]]) -> Flat:
+    """The ids of all texts in one array, and the length of each."""
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from harken.data.tokenizers.flat import CharacterTable, Flat, WordTable
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, SPECIALS, UNK
@@ -100,29 +100,34 @@ class VocabularyTokenizer(ABC):
         dropped = (PAD, BOS, EOS)
         return [UNKNOWN_SURFACE if index == UNK else self._names[index] for index in ids if index not in dropped]
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The further arguments of the constructor, as the file holds them."""
+        return {}
+
     def save(self, folder: Path, name: str) -> list[Path]:
         """Write NAME.json; a NAME.model that an earlier tokenizer left is removed."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{name}.json"
-        text = json.dumps({"kind": self.kind, "tokens": self.tokens}, ensure_ascii=False, indent=0)
+        text = json.dumps({"kind": self.kind, "tokens": self.tokens, **self.settings}, ensure_ascii=False, indent=0)
         atomic_write(path, text + "\n")
         (folder / f"{name}.model").unlink(missing_ok=True)
         return [path]
 
 
-def read_vocabulary(path: Path) -> tuple[str, list[str]]:
-    """(kind, tokens) of a file that `VocabularyTokenizer.save` wrote.
+def read_vocabulary(path: Path) -> tuple[str, list[str], dict[str, Any]]:
+    """(kind, tokens, settings) of a file that `VocabularyTokenizer.save` wrote.
 
     Raises:
         UserError: the file is not such a file.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        kind, tokens = content["kind"], content["tokens"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        kind, tokens = content.pop("kind"), content.pop("tokens")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} is not a saved tokenizer ({error!r}): copy it again or train anew.") from error
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
         raise UserError(f"{path} is not a saved tokenizer (its tokens are no list of strings): copy it again.")
     if len(set(tokens)) != len(tokens):
         raise UserError(f"{path} is not a saved tokenizer (a token stands in it twice): copy it again.")
-    return str(kind), tokens
+    return str(kind), tokens, content

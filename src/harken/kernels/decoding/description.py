@@ -110,12 +110,13 @@ class Stack:
     heads: int
     feedforward: int
     pre: bool  # norm before the sub-layers, not after
-    activation: str  # relu, gelu, silu or swiglu
+    activation: str  # relu, gelu, gelu_tanh, silu or swiglu
     scaled: bool  # scores divided by sqrt(K)
     positions: Table | None = None  # added to the embeddings
     angles: Table | None = None  # of rotary positions
     slopes: Tensor | None = None  # (N,) of ALiBi
     max_length: int | None = None  # of learned positions
+    embedding_norm: Norm | None = None  # of the embeddings with their positions
 
     @property
     def ssru(self) -> bool:

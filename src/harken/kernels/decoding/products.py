@@ -42,7 +42,7 @@ FLAGS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 SUMS: Any = {**FLAGS, "fastmath": {"contract", "reassoc"}}  # sums in any order, so that they become vectors
 MAXIMA: Any = {**FLAGS, "fastmath": {"contract", "reassoc", "nnan", "nsz"}}  # no NaN: those are looked for elsewhere
 NO_LIMIT = np.float32(-np.inf)
-RELU, GELU, SWIGLU, SILU = 0, 1, 2, 3
+RELU, GELU, SWIGLU, SILU, GELU_TANH = 0, 1, 2, 3, 4
 INPUTS, OUTPUTS, WEIGHT, BIAS, SCALES, COLUMN_SUMS = range(6)  # columns of the table of products
 
 
@@ -215,13 +215,22 @@ def _erf(value: Any) -> Any:
 
 @numba.njit(**FLAGS)
 def activate(kind: Any, values: Any, width: Any, rows: Any) -> None:
-    """GELU, SiLU or SwiGLU in place; SwiGLU reads (rows, 2 F) and leaves (rows, F). ReLU is part of the product."""
+    """GELU, its approximation, SiLU or SwiGLU in place; SwiGLU reads (rows, 2 F) and leaves (rows, F).
+
+    ReLU is part of the product.
+    """
     out_of_line()
     if kind == GELU:
         for row in range(rows):
             line = values[row]
             for k in range(width):
                 line[k] = np.float32(0.5) * line[k] * (np.float32(1) + _erf(line[k] * np.float32(0.7071067811865476)))
+    elif kind == GELU_TANH:  # (1 + tanh(z)) / 2 = sigmoid(2 z)
+        for row in range(rows):
+            line = values[row]
+            for k in range(width):
+                cubic = line[k] * (np.float32(1) + np.float32(0.044715) * line[k] * line[k])
+                line[k] = line[k] * sigmoid(np.float32(1.5957691216057308) * cubic)
     elif kind == SILU:
         for row in range(rows):
             line = values[row]

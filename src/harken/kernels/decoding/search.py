@@ -18,7 +18,7 @@ import numpy as np
 from harken.kernels.caching import cached_njit
 from harken.kernels.decoding.description import SpecialTokens
 from harken.kernels.decoding.products import COLUMNS, FLAGS
-from harken.kernels.decoding.stack import decoder_step, embed, new_buffers, project_memory
+from harken.kernels.decoding.stack import decoder_step, embed, new_buffers, normalise_embeddings, project_memory
 from harken.kernels.decoding.tiles import out_of_line
 from harken.kernels.decoding.topk import CHUNK, WIDEST, most_probable
 
@@ -291,6 +291,7 @@ def _transformer_step(
 ) -> None:
     for row in range(rows):
         embed(blocks, state.table, np.int64(tokens[row]), time, b.values[row])
+    normalise_embeddings(packed, blocks, b, rows)
     decoder_step(
         packed, blocks, b, state.memory, sources, state.starts, state.cache, ancestors, rows, time, state.scores,
         state.places,

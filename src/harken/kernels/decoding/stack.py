@@ -53,6 +53,7 @@ class Blocks(NamedTuple):
     positions: Any  # (T, D) float32 added to the embeddings, or (0, D)
     angles: Any  # (T, K) float32 of rotary positions, or (0, 0)
     ssru: bool  # a decoder with an SSRU in the place of self-attention
+    embedding_norm: bool  # embeddings are normalised, by the last norm that is packed
 
 
 class Buffers(NamedTuple):
@@ -92,6 +93,15 @@ def embed(blocks: Any, table: Any, token: Any, position: Any, out: Any) -> None:
         added = blocks.positions[position]
         for k in range(blocks.width):
             out[k] += added[k]
+
+
+@numba.njit(**FLAGS)
+def normalise_embeddings(packed: Any, blocks: Any, b: Any, rows: Any) -> None:
+    """b.values (rows, D) in place, in a stack whose embeddings are normalised."""
+    out_of_line()
+    if blocks.embedding_norm:
+        last = packed.norms.shape[0] - 1
+        layer_norm(packed, last, b.values, blocks.width, rows, b.values, blocks.epsilon)
 
 
 @numba.njit(**FLAGS)
@@ -135,6 +145,7 @@ def encode(packed: Any, blocks: Any, table: Any, tokens: Any, starts: Any, inner
     for source in range(starts.shape[0] - 1):
         for row in range(starts[source], starts[source + 1]):
             embed(blocks, table, np.int64(tokens[row]), row - starts[source], b.values[row])
+    normalise_embeddings(packed, blocks, b, rows)
     for layer in range(blocks.layers):
         product, norm = layer * ENCODER_PRODUCTS, layer * ENCODER_NORMS
         _project(packed, blocks, product + SELF, norm + SELF_NORM, b, rows, b.wide, NO_LIMIT)

@@ -24,13 +24,13 @@ from harken.kernels.decoding.description import (
     Table,
     Transformer,
 )
-from harken.kernels.decoding.products import GELU, RELU, SILU, STRIDE, SWIGLU, round_up
+from harken.kernels.decoding.products import GELU, GELU_TANH, RELU, SILU, STRIDE, SWIGLU, round_up
 from harken.kernels.decoding.search import Rules, SearchResult, decode, empty_result, starts_of
 from harken.kernels.decoding.stack import Blocks, encode
 from harken.kernels.decoding.topk import all_allowed
 from harken.kernels.decoding.weights import OutputLayer, cache_line_array, pack
 
-ACTIVATIONS = {"relu": RELU, "gelu": GELU, "silu": SILU, "swiglu": SWIGLU}
+ACTIVATIONS = {"relu": RELU, "gelu": GELU, "gelu_tanh": GELU_TANH, "silu": SILU, "swiglu": SWIGLU}
 
 
 @dataclass
@@ -73,6 +73,7 @@ class _Side:
             positions=table(stack.positions, stack.width),
             angles=table(stack.angles, head_width),
             ssru=stack.ssru,
+            embedding_norm=stack.embedding_norm is not None,
         )
 
 
@@ -83,7 +84,8 @@ def _array(tensor: Tensor) -> Any:
 
 def _side(stack: Stack, embedding: Tensor, more: list[Linear], precision: str) -> _Side:
     linears = [linear for layer in stack.layers for linear in _linears(layer)]
-    norms = [norm for layer in stack.layers for norm in _norms(layer)] + ([] if stack.norm is None else [stack.norm])
+    norms = [norm for layer in stack.layers for norm in _norms(layer)]
+    norms += [norm for norm in (stack.norm, stack.embedding_norm) if norm is not None]
     inner = max(len(linear.weight) for linear in linears)
     return _Side(stack, pack([*linears, *more], norms, precision), _array(embedding), inner)
 

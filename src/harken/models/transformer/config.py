@@ -16,7 +16,8 @@ class TransformerBlocksConfig(ModelTable):
 
     layers: int = Field(3, ge=1, description="blocks in the encoder and in the decoder")
     width: int = Field(256, ge=2, description="width of embeddings and hidden states")
-    heads: int = Field(4, ge=1, description="N, attention heads; must divide `width`")
+    heads: int = Field(4, ge=1, description="N, attention heads; must divide `width`, unless `head_width` is set")
+    head_width: int | None = Field(None, ge=1, description="K, width of a head; default: `width` / `heads`")
     feedforward: int = Field(1024, ge=1, description="width inside the feed-forward layer")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout after each sub-layer and on embeddings")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout on attention weights")
@@ -24,8 +25,19 @@ class TransformerBlocksConfig(ModelTable):
     norm: Literal["pre", "post"] = Field(
         "pre", description="layer normalisation before each sub-layer (pre), or after it as in the paper (post)"
     )
-    activation: Literal["relu", "gelu", "silu", "swiglu"] = Field(
-        "relu", description="activation of the feed-forward layer; swiglu has a gate and 1.5 times as many weights"
+    norm_kind: Literal["layer", "rms"] = Field(
+        "layer", description="layer normalisation, or RMS norm without mean and bias (Zhang and Sennrich, 2019)"
+    )
+    norm_epsilon: float = Field(1e-5, gt=0, description="number added to the variance in every layer normalisation")
+    embedding_norm: bool = Field(
+        False, description="layer normalisation of the embeddings with their positions, as in BERT and BART"
+    )
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"] = Field(
+        "relu",
+        description=(
+            "activation of the feed-forward layer; gelu_tanh approximates gelu, as in GPT-2; swiglu (silu) and "
+            "geglu (gelu_tanh) have a gate and 1.5 times as many weights"
+        ),
     )
     attention: Literal["scaled", "dot", "cosine", "multiplicative", "additive"] = Field(
         "scaled",
@@ -38,7 +50,8 @@ class TransformerBlocksConfig(ModelTable):
         "sinusoidal",
         description=(
             "positions: added to the embeddings (sinusoidal, learned) or inside self-attention (relative,"
-            " rotary, alibi, dependency); dependency: distances in a dependency tree given with the data "
+            " rotary, alibi, buckets, dependency); buckets: a learned bias for every head and range of distances,"
+            " shared by all layers (Raffel et al., 2020); dependency: distances in a dependency tree given with the data "
             "(data.source_heads); or a registered name"
         ),
     )
@@ -46,8 +59,10 @@ class TransformerBlocksConfig(ModelTable):
         512, ge=16, description="learned positions: largest number of pieces in a sentence, including the end token"
     )
     max_distance: int = Field(
-        16, ge=1, description="relative and dependency positions: largest distance; greater distances are clipped"
+        16, ge=1, description="relative, bucket and dependency positions: largest distance; greater ones are clipped"
     )
+    buckets: int = Field(32, ge=4, description="bucket positions: ranges of distances; half of them in each direction")
+    bias: bool = Field(True, description="biases of the linear maps in the blocks")
     experts: int = Field(0, ge=0, description="experts per block of a mixture of experts; 0: one feed-forward layer")
     experts_active: int = Field(2, ge=1, description="experts that process each token")
     balance: float = Field(0.01, ge=0, description="weight of the load-balancing loss of the experts")
@@ -66,7 +81,9 @@ class TransformerBlocksConfig(ModelTable):
         """The arguments of `harken.nn.EncoderStack` and `harken.nn.DecoderStack` after `layers`."""
         names = (
             *("width", "heads", "feedforward", "dropout", "attention_dropout", "feedforward_dropout", "norm"),
+            *("norm_epsilon", "embedding_norm"),
             *("activation", "positions", "max_length", "max_distance", "experts", "experts_active"),
+            *("norm_kind", "head_width", "bias", "buckets"),
         )
         return {name: getattr(self, name) for name in names} | {"score": self.attention}
 
@@ -74,23 +91,31 @@ class TransformerBlocksConfig(ModelTable):
     def _blocks_fit(self) -> TransformerBlocksConfig:
         if self.positions == "dependency" and self.no_dependency_trees:
             raise ValueError(self.no_dependency_trees)
-        if self.width % self.heads:
+        if self.width % self.heads and self.head_width is None:
             raise ValueError(
                 f"model.width {self.width} is not a multiple of model.heads {self.heads}; choose e.g. "
                 f"width {self.width // self.heads * self.heads or self.heads}"
             )
         if self.width % 2 and self.positions in ("sinusoidal", "dependency"):
             raise ValueError(f"model.width {self.width} is odd; {self.positions} positions need an even width")
-        if self.width // self.heads % 2 and self.positions == "rotary":
+        head_width = self.head_width or self.width // self.heads
+        if head_width % 2 and self.positions == "rotary":
             raise ValueError(
                 f"model.width {self.width} over model.heads {self.heads} makes heads of odd width "
-                f"{self.width // self.heads}; rotary positions rotate pairs, so choose e.g. width {2 * self.width}"
+                f"{head_width}; rotary positions rotate pairs, so choose e.g. width {2 * self.width}"
             )
         if self.attention == "additive" and self.positions == "rotary":
             raise ValueError(
                 'model.positions "rotary" rotates queries and keys that are multiplied with each other, but '
                 'model.attention "additive" adds them; choose relative or alibi positions, or another score'
             )
+        if self.positions == "buckets" and (self.buckets % 4 or self.max_distance <= self.buckets // 2):
+            raise ValueError(
+                f"model.buckets {self.buckets} and model.max_distance {self.max_distance} do not go together; choose a "
+                "multiple of 4, and a largest distance above half of it, such as 32 and 128"
+            )
+        if self.experts and not self.bias:
+            raise ValueError("model.bias is false, but experts have biases; set model.experts = 0")
         if self.experts and self.experts_active > self.experts:
             raise ValueError(
                 f"model.experts_active is {self.experts_active}, but there are {self.experts} experts; choose 1 to "

@@ -84,7 +84,7 @@ class DecoderOnly(TranslationModel):
         self.build_vocabulary((source_size, target_size), (width, width), width, config.tied, bias=False)
         self.width, self.balance = width, config.balance
         self.balances = bool(config.experts) and config.balance > 0
-        self.stack = EncoderStack(config.layers, causal=True, **config.stack_options)
+        self.stack = EncoderStack(config.layers, causal=True, two_sided=True, **config.stack_options)
         self.alignment_layer = alignment_layer(config.alignment_layer, config.layers)
         self.alignment_heads, self.alignment_shift = config.alignment_heads, config.alignment_shift
 
@@ -198,7 +198,7 @@ class DecoderOnly(TranslationModel):
             if shift is not None:
                 positions = (positions - shift[:, None]).clamp(min=0)  # (B, T); padding stands before the first
             values = values + table[positions]
-        return self.stack.dropout(values)
+        return self.stack.dropout(self.stack.embedding_norm(values))
 
     def _mean_of_heads(self, weights: Tensor) -> Tensor:
         """(B, N, T, S) -> (B, T, S)."""

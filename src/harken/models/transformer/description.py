@@ -82,13 +82,18 @@ def describe_stack(stack: EncoderStack | DecoderStack) -> Stack:
         raise Undescribed("Transformer blocks of your own, or with hooks")
     if type(stack.positions) not in (type(None), SinusoidalPositions, LearnedPositions):
         raise Undescribed("model.positions of your own")
+    if any(type(module) is nn.RMSNorm for module in stack.modules()):
+        raise Undescribed("model.norm_kind = 'rms'")
     layers = tuple(_describe_block(block) for block in stack.blocks)
     first: Any = stack.blocks[0]
+    if first.feedforward.activation is ACTIVATIONS["geglu"]:
+        raise Undescribed("model.activation = 'geglu'")
     attention = first.cross if first.mixer == "ssru" else first.attention
     positions = None if first.mixer == "ssru" else attention.positions
     return Stack(
         layers=layers,
         norm=_norm(stack.norm) if first.pre else None,
+        embedding_norm=None if isinstance(stack.embedding_norm, nn.Identity) else _norm(stack.embedding_norm),
         width=stack.width,
         heads=attention.heads,
         feedforward=first.feedforward.contract.in_features,
@@ -137,9 +142,13 @@ def _check_attention(layer: Any, kind: type[nn.Module]) -> None:
         raise Undescribed(type(layer).__name__)
     if type(layer.score) not in (ScaledHeads, DotHeads):
         raise Undescribed(f"model.attention = {type(layer.score).__name__.removesuffix('Heads').lower()!r}")
+    if layer.output.in_features != layer.output.out_features:
+        raise Undescribed("model.head_width")
 
 
 def _linear(layer: nn.Linear) -> Linear:
+    if layer.bias is None:
+        raise Undescribed("model.bias = false")
     return Linear(layer.weight, layer.bias)
 
 

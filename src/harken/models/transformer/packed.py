@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
+from torch.nn import LayerNorm
 
 from harken.data.tokenizers.tokens import PAD
 from harken.kernels.packed_attention import operator
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 def is_supported(model: TranslationModel) -> bool:
     """Whether `packed_loss` can replace the model's loss: Transformer blocks with dot products on both sides.
 
-    Relative, ALiBi and dependency positions, dropout on attention weights, mixtures of experts and SSRUs need padded
+    Relative, ALiBi, bucket and dependency positions, RMS norms, linear maps without bias, heads of another width, dropout on attention weights, mixtures of experts and SSRUs need padded
     batches.
     """
     encoder, decoder = getattr(model, "encoder", None), getattr(model, "decoder", None)
@@ -54,6 +55,9 @@ def is_supported(model: TranslationModel) -> bool:
         and type(block.attention.positions) in (AttentionPositions, RotaryPositions)
         and block.attention.score.is_dot_product
         and not block.attention.dropout
+        and type(block.attention_norm) is LayerNorm
+        and block.attention.output.bias is not None
+        and block.attention.output.in_features == block.attention.output.out_features
         for block in blocks
     )
 

@@ -32,19 +32,28 @@ def check_dimensions(values: Tensor) -> None:
 
 
 def split_heads(values: Tensor, heads: int) -> Tensor:
-    """(B, T, D) -> (B, N, T, K)."""
+    """(B, T, N K) -> (B, N, T, K)."""
     batch, time, width = values.shape
     return values.view(batch, time, heads, width // heads).transpose(1, 2)
 
 
 def join_heads(values: Tensor) -> Tensor:
-    """(B, N, T, K) -> (B, T, D)."""
+    """(B, N, T, K) -> (B, T, N K)."""
     batch, heads, time, width = values.shape
     return values.transpose(1, 2).reshape(batch, time, heads * width)
 
 
 class SelfAttention(nn.Module):
-    """Attention of a sequence to itself."""
+    """Attention of a sequence to itself.
+
+    Args:
+        width, heads: D and N.
+        dropout: of the weights.
+        positions: how self-attention knows the order.
+        score: how queries and keys are compared.
+        head_width: K; by default D / N.
+        bias: whether the linear maps have one.
+    """
 
     def __init__(
         self,
@@ -53,13 +62,16 @@ class SelfAttention(nn.Module):
         dropout: float = 0.0,
         positions: AttentionPositions | None = None,
         score: str = "scaled",
+        head_width: int | None = None,
+        bias: bool = True,
     ) -> None:
         super().__init__()
-        self.heads, self.dropout = heads, dropout
-        self.query_key_value = nn.Linear(width, 3 * width)
-        self.output = nn.Linear(width, width)
+        self.heads, self.dropout, self.head_width = heads, dropout, head_width or width // heads
+        inner = heads * self.head_width
+        self.query_key_value = nn.Linear(width, 3 * inner, bias)
+        self.output = nn.Linear(inner, width, bias)
         self.positions = positions or AttentionPositions()
-        self.score = head_score(score, heads, width // heads)
+        self.score = head_score(score, heads, self.head_width)
         if self.positions.rotates_qk and not self.score.is_dot_product:
             raise ValueError(
                 f"rotary positions rotate queries and keys that are multiplied with each other, but the {score} score "
@@ -111,8 +123,8 @@ class SelfAttention(nn.Module):
         """
         self._check_distances(distances)
         check_dimensions(values)
-        batch, time, width = values.shape
-        split = self.query_key_value(values).view(batch, time, 3, self.heads, width // self.heads)
+        batch, time, _ = values.shape
+        split = self.query_key_value(values).view(batch, time, 3, self.heads, self.head_width)
         split = split.permute(2, 0, 3, 1, 4)  # (3, B, N, t, K)
         query, key_value = split[0], split[1:]
         if type(self.score) is not ScaledHeads or self.positions.rotates_qk:
@@ -164,20 +176,29 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Attention of the decoder to the encoder's memory.
+    """Attention of the decoder to the encoder's memory; arguments as `SelfAttention`.
 
     >>> layer, memory = CrossAttention(width=8, heads=2), torch.randn(1, 5, 8)
     >>> layer(torch.randn(1, 3, 8), layer.keys_values(memory)).shape
     torch.Size([1, 3, 8])
     """
 
-    def __init__(self, width: int, heads: int, dropout: float = 0.0, score: str = "scaled") -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        dropout: float = 0.0,
+        score: str = "scaled",
+        head_width: int | None = None,
+        bias: bool = True,
+    ) -> None:
         super().__init__()
-        self.heads, self.dropout = heads, dropout
-        self.query = nn.Linear(width, width)
-        self.key_value = nn.Linear(width, 2 * width)
-        self.output = nn.Linear(width, width)
-        self.score = head_score(score, heads, width // heads)
+        self.heads, self.dropout, self.head_width = heads, dropout, head_width or width // heads
+        inner = heads * self.head_width
+        self.query = nn.Linear(width, inner, bias)
+        self.key_value = nn.Linear(width, 2 * inner, bias)
+        self.output = nn.Linear(inner, width, bias)
+        self.score = head_score(score, heads, self.head_width)
 
     def keys_values(self, memory: Tensor) -> KeyValue:
         """(B, S, D) -> keys and values (B, N, S, K), computed once for each source."""
@@ -213,7 +234,7 @@ class CrossAttention(nn.Module):
         else:
             dropout = self.dropout if self.training else 0.0
             context = attend(query, *memory, mask, dropout=dropout, score=self.score)
-        return self.output(context.transpose(1, 2).reshape(values.shape)), weights
+        return self.output(context.transpose(1, 2).reshape(*values.shape[:2], -1)), weights
 
     def packed(self, values: Tensor, memory: Tensor, mask: PackedMask, linear: Linear) -> Tensor:
         """(T, D), memory (S, D) -> contexts (T, D) of packed sentences, before `output`; a dot-product score."""

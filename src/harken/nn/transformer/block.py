@@ -4,7 +4,8 @@ pre   x + f(norm(x))     trains without a careful warm-up (Xiong et al., 2020)
 post  norm(x + f(x))     as in the paper
 
 FFN(x) = W2 f(W1 x + b1) + b2, with f = ReLU, GELU (Hendrycks and Gimpel, 2016) or SiLU; SwiGLU has a gate instead,
-W2 (SiLU(W1 x + b1) * (W3 x + b3)) + b2 (Shazeer, 2020). Vaswani et al. (2017). With `experts`, a mixture of experts
+W2 (SiLU(W1 x + b1) * (W3 x + b3)) + b2 (Shazeer, 2020). Vaswani et al. (2017). Norms are layer norms, or RMS norms
+x / sqrt(mean(x^2) + epsilon) * gain (Zhang and Sennrich, 2019). With `experts`, a mixture of experts
 takes the place of the feed-forward layer (`experts.py`). With `mixer="ssru"` a decoder block has a recurrent unit in
 the place of self-attention (`harken.nn.recurrent.ssru`).
 """
@@ -27,6 +28,8 @@ from harken.nn.recurrent.ssru import SSRU, SSRUCache
 from harken.nn.transformer.experts import Balance, Experts
 from harken.nn.transformer.fused import DropoutSeed, linear, residual_norm
 
+EPSILON = 1e-5  # added to the variance in every norm
+
 # The input of a sub-layer (B, T, D) -> its output (B, T, D), and attention weights where they were asked for.
 Sublayer = Callable[[Tensor], tuple[Tensor, Tensor | None]]
 
@@ -39,10 +42,12 @@ class FeedForward(nn.Module):
     torch.Size([2, 5, 8])
     """
 
-    def __init__(self, width: int, inner: int, dropout: float = 0.0, activation: str = "relu") -> None:
+    def __init__(
+        self, width: int, inner: int, dropout: float = 0.0, activation: str = "relu", bias: bool = True
+    ) -> None:
         super().__init__()
-        self.expand = nn.Linear(width, inner_width(activation, inner))
-        self.contract = nn.Linear(inner, width)
+        self.expand = nn.Linear(width, inner_width(activation, inner), bias)
+        self.contract = nn.Linear(inner, width, bias)
         self.dropout = Dropout(dropout)
         self.activation = ACTIVATIONS[activation]
 
@@ -61,6 +66,11 @@ class FeedForward(nn.Module):
         return dropped
 
 
+def new_norm(kind: str, width: int, epsilon: float = EPSILON) -> nn.LayerNorm | nn.RMSNorm:
+    """A norm of features: "layer" or "rms", which has no bias and subtracts no mean."""
+    return nn.RMSNorm(width, epsilon) if kind == "rms" else nn.LayerNorm(width, epsilon)
+
+
 def connect(
     values: Tensor, sublayer: Sublayer, norm: nn.Module, dropout: nn.Module, pre: bool
 ) -> tuple[Tensor, Tensor | None]:
@@ -74,7 +84,7 @@ class _Block(nn.Module):
     """Self-attention and a feed-forward layer or experts; residual connection, dropout and norm around each."""
 
     cross: CrossAttention  # of decoder blocks
-    cross_norm: nn.LayerNorm
+    cross_norm: nn.Module
 
     # With FSDP, the weights of a block are gathered while one of these runs.
     sharded_methods: ClassVar = ("forward", "step", "packed")
@@ -94,19 +104,24 @@ class _Block(nn.Module):
         experts: int = 0,
         experts_active: int = 2,
         mixer: str = "attention",
+        norm_epsilon: float = EPSILON,
+        norm_kind: str = "layer",
+        head_width: int | None = None,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         self.mixer = mixer
         if mixer == "ssru":
             self.recurrence = SSRU(width)
         else:
-            self.attention = SelfAttention(width, heads, attention_dropout, positions, score)
+            self.attention = SelfAttention(width, heads, attention_dropout, positions, score, head_width, bias)
         self.feedforward: nn.Module = (
             Experts(width, feedforward, experts, experts_active, activation, feedforward_dropout)
             if experts
-            else FeedForward(width, feedforward, feedforward_dropout, activation)
+            else FeedForward(width, feedforward, feedforward_dropout, activation, bias)
         )
-        self.attention_norm, self.feedforward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention_norm = new_norm(norm_kind, width, norm_epsilon)
+        self.feedforward_norm = new_norm(norm_kind, width, norm_epsilon)
         self.dropout = Dropout(dropout)
         self.pre = norm == "pre"
 
@@ -247,12 +262,17 @@ class DecoderBlock(_Block):
         attention_dropout: float = 0.0,
         score: str = "scaled",
         mixer: Literal["attention", "ssru"] = "attention",
+        norm_epsilon: float = EPSILON,
+        norm_kind: str = "layer",
+        head_width: int | None = None,
+        bias: bool = True,
         **options: Any,
     ) -> None:
-        options |= {"attention_dropout": attention_dropout, "score": score, "mixer": mixer}
+        options |= {"attention_dropout": attention_dropout, "score": score, "mixer": mixer, "head_width": head_width}
+        options |= {"norm_epsilon": norm_epsilon, "norm_kind": norm_kind, "bias": bias}
         super().__init__(width, heads, feedforward, **options)
-        self.cross = CrossAttention(width, heads, attention_dropout, score)
-        self.cross_norm = nn.LayerNorm(width)
+        self.cross = CrossAttention(width, heads, attention_dropout, score, head_width, bias)
+        self.cross_norm = new_norm(norm_kind, width, norm_epsilon)
 
     def forward(
         self, values: Tensor, memory: Tensor | KeyValue, mask: Tensor | None, balance: Balance | None = None

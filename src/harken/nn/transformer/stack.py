@@ -5,7 +5,7 @@ EncoderStack(causal=True)           decoder-only: every position sees itself and
 DecoderStack                        the same, with cross-attention to a memory (Vaswani et al., 2017)
 
 `positions` names a kind of `harken.nn.positions.kinds`: "sinusoidal" and "learned" are added to the input; "relative",
-"rotary" and "alibi" act in self-attention. Further arguments are those of the blocks (`block.py`).
+"rotary", "alibi" and "buckets" act in self-attention. Further arguments are those of the blocks (`block.py`).
 
 >>> stack = EncoderStack(layers=2, width=8, heads=2, feedforward=16, positions="rotary", causal=True).eval()
 >>> values, kv_cache = torch.randn(1, 3, 8), None
@@ -30,10 +30,11 @@ from harken.nn.attention.kv_cache import KeyValue, KVCache
 from harken.nn.attention.packed import PackedMask
 from harken.nn.dropout import Dropout
 from harken.nn.masks import length_mask
+from harken.nn.positions.buckets import BucketPositions
 from harken.nn.positions.kinds import added_positions, attention_positions
 from harken.nn.recurrent.options import at_least
 from harken.nn.recurrent.ssru import SSRUCache
-from harken.nn.transformer.block import DecoderBlock, EncoderBlock
+from harken.nn.transformer.block import EPSILON, DecoderBlock, EncoderBlock, new_norm
 from harken.nn.transformer.experts import Balance
 from harken.nn.transformer.fused import DropoutSeed
 
@@ -43,7 +44,7 @@ BlockCall = Callable[[int, Any, Tensor], tuple[Tensor, Tensor | None]]  # layer,
 
 
 class _Stack(nn.Module):
-    """Positions, blocks and the last norm.
+    """Positions, the norm of embeddings, blocks and the last norm.
 
     With `recompute`, blocks keep their inputs alone in training and are computed again in the backward pass.
     """
@@ -61,26 +62,34 @@ class _Stack(nn.Module):
         positions: str = "none",
         max_length: int = 512,
         max_distance: int = 16,
+        embedding_norm: bool = False,
+        buckets: int = 32,
+        two_sided: bool = False,
         **options: Any,
     ) -> None:
         super().__init__()
         at_least("layers", layers, 1)
-        if width % heads:
+        head_width = options.get("head_width") or width // heads
+        if width % heads and not options.get("head_width"):
             raise ValueError(f"width {width} cannot be shared by {heads} heads: choose a multiple of {heads}")
         self.width = width
+        shared = BucketPositions(heads, buckets, max_distance, two_sided) if positions == "buckets" else None
         self.positions = added_positions(positions, width, max_length)
         self.blocks = nn.ModuleList(
             block(
                 width,
                 heads,
                 feedforward,
-                positions=attention_positions(positions, width // heads, heads, max_distance),
+                positions=shared or attention_positions(positions, head_width, heads, max_distance),
                 **options,
             )
             for _ in range(layers)
         )
         self.dropout = Dropout(options.get("dropout", 0.0))
-        self.norm = nn.LayerNorm(width) if options.get("norm", "pre") == "pre" else nn.Identity()
+        epsilon = options.get("norm_epsilon", EPSILON)
+        norm_kind = options.get("norm_kind", "layer")
+        self.embedding_norm = new_norm(norm_kind, width, epsilon) if embedding_norm else nn.Identity()
+        self.norm = new_norm(norm_kind, width, epsilon) if options.get("norm", "pre") == "pre" else nn.Identity()
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 nn.init.zeros_(parameter)
@@ -127,11 +136,12 @@ class _Stack(nn.Module):
         like = block.attention_norm.weight.detach() if like is None else like
         if block.mixer == "ssru":
             return SSRUCache(len(self.blocks), rows, self.width, like, static)
-        heads = block.attention.heads
-        return KVCache(len(self.blocks), rows, heads, self.width // heads, max_length, like, static)
+        attention = block.attention
+        return KVCache(len(self.blocks), rows, attention.heads, attention.head_width, max_length, like, static)
 
     def add_positions(self, values: Tensor, start: int | Tensor = 0) -> Tensor:
-        """The input of the first block: (B, T, D) plus positions from `start` on, if they are of the added kind.
+        """The input of the first block: (B, T, D) plus positions from `start` on, if they are of the added kind;
+        normalised with `embedding_norm`.
 
         Packed sentences (T, D) come with the positions of their tokens (T,), which a table must have.
 
@@ -140,7 +150,7 @@ class _Stack(nn.Module):
         """
         if self.positions is not None:
             values = values + self.positions(values.shape[-2], start)
-        dropped: Tensor = self.dropout(values)
+        dropped: Tensor = self.dropout(self.embedding_norm(values))
         return dropped
 
     def following_norms(self) -> list[nn.Module | None]:
@@ -158,13 +168,16 @@ class EncoderStack(_Stack):
         causal: whether positions see no later ones.
         positions: a kind of positions.
         max_length: with learned positions, how many there are.
-        max_distance: with relative positions, where distances are clipped.
+        max_distance: with relative positions and buckets, where distances are clipped.
+        buckets, two_sided: with buckets, how many there are, and whether later tokens have some of them (by default
+            where the stack is not causal).
+        embedding_norm: whether embeddings and their positions are normalised before dropout.
     """
 
     def __init__(
         self, layers: int, width: int, heads: int, feedforward: int, *, causal: bool = False, **options: Any
     ) -> None:
-        super().__init__(EncoderBlock, layers, width, heads, feedforward, **options)
+        super().__init__(EncoderBlock, layers, width, heads, feedforward, **{"two_sided": not causal} | options)
         self.causal = causal
 
     def forward(

@@ -67,7 +67,7 @@ def describe(
         result.source_words, source_owners = words_of(translator.source, words, form.text, result.source)
         sizes = len(result.target_words), len(result.source_words)
         result.attention = merge_subwords(rectangle, target_owners, source_owners, *sizes)
-        if form.unknown:
+        if form.unknown and result.source_words != result.source.split():  # a script without spaces
             fallback = translator.source.fallback_ids
             result.unknown = sorted(
                 {owner for owner, token in zip(source_owners, words, strict=True) if token in fallback}

@@ -31,6 +31,7 @@ from harken.tasks.translate.evaluation import agreement_metrics, scores_of
 from harken.tasks.translate.interface import INTERFACE
 from harken.tasks.translate.operations import TranslationOperations
 from harken.tasks.translate.recipe import TranslateRecipe
+from harken.tasks.translate.seen_words import MOST_TEXTS, SEEN_WORDS, SeenWords
 from harken.tasks.translate.shortlist import SHORTLIST, learn_from
 from harken.tasks.translate.task import TranslationTask
 from harken.tasks.translate.translation import TranslationFigure
@@ -41,7 +42,7 @@ class TranslateJob(TranslationOperations, Job):
     """See `harken.tasks.job`; files come in pairs, sources first."""
 
     predictor = Translator
-    artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZERS, SHORTLIST)
+    artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZERS, SHORTLIST, SEEN_WORDS)
     interface = INTERFACE
     table_key = "source"
     table_instead_of = ("corpus", "dir", "pair", "target", "valid", "test")
@@ -76,6 +77,8 @@ class TranslateJob(TranslationOperations, Job):
             resuming,
             lambda: pairs.cached_tokenizers(settings, lambda: train_tokenizers(recipe.tokenizer, *texts, seed)),
         )
+        if recipe.tokenizer.kind in ("bpe", "unigram") and len(pairs) <= MOST_TEXTS:
+            SEEN_WORDS.learn_or_load(folder, resuming, lambda: SeenWords.learn(texts[0]))
         model = build_model(recipe.model, source.size, target.size)
         task = TranslationTask(recipe, corpus, model, source, target)
         if recipe.search.shortlist:

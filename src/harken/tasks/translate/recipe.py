@@ -26,9 +26,9 @@ class TranslateRecipe(Recipe):
 
     @model_validator(mode="after")
     def _tied_needs_joint(self) -> TranslateRecipe:
-        if self.model.tied == "all" and not self.tokenizer.joint:
+        if self.model.tied in ("all", "embeddings") and not self.tokenizer.joint:
             raise ValueError(
-                'model.tied is "all", which needs one vocabulary for both sides: set tokenizer.joint = true, '
+                f'model.tied is "{self.model.tied}", which needs one vocabulary for both sides: set tokenizer.joint = true, '
                 'or model.tied = "output"'
             )
         return self
@@ -36,9 +36,9 @@ class TranslateRecipe(Recipe):
     @model_validator(mode="after")
     def _one_table_has_one_beginning(self) -> TranslateRecipe:
         sides = [side for side in ("source", "target") if getattr(self.embeddings, side) is not None]
-        if self.model.tied == "all" and sides:
+        if self.model.tied in ("all", "embeddings") and sides:
             raise ValueError(
-                f'embeddings.{sides[0]} is of one side, but model.tied = "all" gives both sides one table: set '
+                f'embeddings.{sides[0]} is of one side, but model.tied = "{self.model.tied}" gives both sides one table: set '
                 'embeddings.words, or model.tied = "output"'
             )
         return self

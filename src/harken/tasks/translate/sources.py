@@ -7,7 +7,7 @@ lengths, and how long sentences may be.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from harken.models.config import longest_of
 from harken.nn.positions.dependency import piece_distances
 from harken.tasks.translate.known_form import KnownForm, known_forms
 from harken.tasks.translate.recipe import TranslateRecipe
+from harken.tasks.translate.seen_words import SeenWords
 
 
 class SourceBatch(NamedTuple):
@@ -49,15 +50,23 @@ class Sources:
         headed: bool,
         with_trees: bool,
         numbers: Sequence[int] | None = None,
+        seen_words: SeenWords | None = None,
     ) -> Sources:
         """Encode lines; `headed` ones carry heads (`harken.data.text.dependency_heads`), which are kept for models
-        that read trees. `numbers` are those of the lines in their file, from 0, for errors.
+        that read trees. `numbers` are those of the lines in their file, from 0, for errors. Words that are not among
+        `seen_words` are unknown.
 
         Raises:
             UserError: heads are missing, or make no tree.
         """
         if not headed:
-            return cls(list(lines), known_forms(lines, tokenizer))
+            forms = known_forms(lines, tokenizer)
+            if seen_words is not None:
+                forms = [
+                    replace(form, unknown=sorted({*form.unknown, *seen_words.unseen(line)}))
+                    for line, form in zip(lines, forms, strict=True)
+                ]
+            return cls(list(lines), forms)
         names = [f"sentence {number}" for number in range(1, len(lines) + 1)]
         names = names if numbers is None else [f"line {number + 1}" for number in numbers]
         read = [read_heads(line, name) for line, name in zip(lines, names, strict=True)]

@@ -38,6 +38,7 @@ from harken.tasks.translate.lines import Available, LongLines, Report, translate
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.scoring import ScoredPair, score_pairs
 from harken.tasks.translate.searching import Request, alternatives, translate_batch
+from harken.tasks.translate.seen_words import SEEN_WORDS, SeenWords
 from harken.tasks.translate.shortlist import ShortlistTable, shortlist_of
 from harken.tasks.translate.sources import Sources, encode_pairs
 from harken.tasks.translate.streaming import stream
@@ -68,6 +69,7 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         self.ensemble: tuple[Translator, ...] = ()  # further models, whose distributions are averaged with this one's
         self.weights: Sequence[float] | None = None  # of all of them
         self.threads = ThreadTuner(self.model)
+        self.seen_words = SeenWords() if folder is None else SEEN_WORDS.load(folder)
 
     def with_ensemble(self, others: Sequence[Translator], weights: Sequence[float] | None = None) -> Self:
         """The same translator, whose searches average its distributions with those of others.
@@ -291,7 +293,9 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         Raises:
             UserError: the model was trained on words with heads (`the|2 cat|3 sleeps|0`), and one has none.
         """
-        return Sources.read(texts, self.source, self.recipe.data.source_heads, self.recipe.reads_trees, numbers)
+        return Sources.read(
+            texts, self.source, self.recipe.data.source_heads, self.recipe.reads_trees, numbers, self.seen_words
+        )
 
     def align(self, source: str, target: str, layers: bool = False) -> Translation:
         """A given translation under teacher forcing: its score, and what the model attends to."""

@@ -7,6 +7,8 @@ products are torch's, with `add_norm` between them: eleven kernels a layer.
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -19,7 +21,12 @@ from harken.kernels.decoding.cuda.projected import projected_cross_attention
 from harken.kernels.decoding.cuda.selection import reorder_ancestry
 from harken.kernels.decoding.description import Linear, Norm, SelfAttention, Transformer
 
-ACTIVATIONS = {"relu": torch.relu, "gelu": F.gelu, "silu": F.silu}
+ACTIVATIONS = {
+    "relu": torch.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
+}
 HEAD_WIDTHS = (16, 32, 64, 128)
 
 
@@ -76,6 +83,9 @@ class TransformerStep:
         """Tokens (R,) at position (1,), which is 0 after `load` -> logits (R, V)."""
         described, stack, self.position = self.described, self.described.decoder, position
         embed(tokens, described.target_embedding, self.positions, self.position, self.residual)
+        if (norm := stack.embedding_norm) is not None:
+            weight, bias = norm.weight.float(), norm.bias.float()
+            self.residual.copy_(F.layer_norm(self.residual, weight.shape, weight, bias, norm.epsilon))
         is_few = is_fused(self.residual) and len(tokens) <= ROWS and stack.pre
         return self._few_rows() if is_few else self._many_rows()
 

@@ -1,0 +1,190 @@
+"""T5 in Hugging Face's format: the same pieces, logits and translations as `transformers` gives."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from harken.adopt import adopt
+from harken.cli.app import app
+from harken.data.tokenizers.tokens import BOS, EOS, PAD
+from harken.errors import UserError
+from harken.models.transformer.packed import is_supported
+
+transformers = pytest.importorskip("transformers", reason="the package transformers is not installed")
+sentencepiece = pytest.importorskip("sentencepiece")
+WORDS = (
+    "the cat sleeps house lower lowest river translate English German Straße größer élève où niño вода человек дом "
+    "νερό σπίτι שלום בית ماء بيت पानी घर 水 東京都 日本語 물 사람 ｗｉｄｅ ﬁne 12 3.5% don't (so) — … 😀"
+).split()
+KINDS = {  # feed-forward layer, output layer
+    "v1.0": {"feed_forward_proj": "relu"},
+    "v1.1": {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+    "gated": {"feed_forward_proj": "gated-gelu"},
+}
+
+
+class Pair(NamedTuple):
+    """A model of `transformers` and what was adopted of it."""
+
+    folder: Path
+    model: Any
+    tokenizer: Any
+    own: Any
+    rows: torch.Tensor  # (V,): the id of harken for every id of `transformers`
+
+
+def random_lines(count: int, seed: int = 1) -> list[str]:
+    chosen = random.Random(seed)
+    return [" ".join(chosen.choices(WORDS, k=chosen.randint(1, 12))) for _ in range(count)]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """A small T5 with random weights; heads are not D / N wide, and there are rows without a piece."""
+    folder, pieces = tmp_path_factory.mktemp("t5"), io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(random_lines(400, seed=2)), model_writer=pieces, vocab_size=220, hard_vocab_limit=False,
+        pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2,
+    )  # fmt: skip
+    (folder / "spiece.model").write_bytes(pieces.getvalue())
+    size = sentencepiece.SentencePieceProcessor(model_proto=pieces.getvalue()).get_piece_size()
+    config = transformers.T5Config(
+        vocab_size=size + 100 + 12, d_model=32, d_kv=6, num_heads=4, d_ff=48, num_layers=3, num_decoder_layers=2,
+        decoder_start_token_id=0, relative_attention_num_buckets=8, relative_attention_max_distance=12,
+        **KINDS[request.param],
+    )  # fmt: skip
+    torch.manual_seed(3)
+    model = transformers.T5ForConditionalGeneration(config).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.dim() == 2:
+                weight.normal_(std=1.0 if "shared" in name or "bias" in name else 0.3)
+            else:
+                weight.uniform_(0.5, 1.5)
+        if request.param == "v1.1":  # with an output layer of its own
+            model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight) * 0.5)
+        model.lm_head.weight[1] *= 6  # sentences end
+    model.save_pretrained(folder)
+    tokenizer = transformers.T5Tokenizer.from_pretrained(folder)
+    own = adopt(folder, tmp_path_factory.mktemp("adopted") / "model")
+    ids = {piece: index for index, piece in enumerate(own.source.pieces(range(own.source.size)))}
+    rows = [f"<row_{row}>" for row in range(config.vocab_size)]
+    for text, row in tokenizer.get_vocab().items():
+        rows[row] = f"▁{text}" if text.startswith("<extra_id") else text
+    return Pair(folder, model, tokenizer, own, torch.tensor([ids[text] for text in rows]))
+
+
+def own_batch(pair: Pair, lines: list[str]) -> tuple[Any, torch.Tensor, torch.Tensor]:
+    """The batch of `transformers`, and the ids (B, S) and lengths (B,) of harken."""
+    batch = pair.tokenizer(lines, return_tensors="pt", padding=True)
+    return batch, pair.rows[batch.input_ids], batch.attention_mask.sum(1)
+
+
+def test_the_same_pieces(pair: Pair) -> None:
+    lines = random_lines(500)
+    assert [pair.rows[ids].tolist() for ids in pair.tokenizer(lines).input_ids] == [
+        [*ids, EOS] for ids in pair.own.source.encode_all(lines)
+    ]
+    text = "the <extra_id_0> cat <extra_id_31> sleeps"
+    assert pair.rows[pair.tokenizer(text).input_ids].tolist() == [*pair.own.source.encode(text), EOS]
+    assert pair.own.source.decode(pair.own.source.encode(text)) == text
+
+
+def test_the_same_logits_padded_or_not(pair: Pair) -> None:
+    batch, source, lengths = own_batch(pair, random_lines(7))
+    target = torch.randint(3, pair.model.config.vocab_size, (7, 25))  # farther apart than the largest distance
+    target[:, 0] = 0
+    read = pair.rows[target]
+    read[:, 0] = BOS
+    network = pair.own.model
+    with torch.no_grad():
+        theirs = pair.model(**batch, decoder_input_ids=target).logits
+        own = network.logits(network(source, lengths, read))
+        alone = network.logits(network(source[:1, : lengths[0]], None, read[:1]))
+        state = network.start(source, lengths, max_length=25)
+        steps = torch.stack([network.step(read[:, time], state) for time in range(25)], 1)
+    scale = theirs.abs().max()
+    assert scale > 1
+    assert (own[:, :, pair.rows] - theirs).abs().max() < 1e-5 * max(1.0, scale)
+    assert (steps - own)[..., 4:].abs().max() < 1e-5 * max(1.0, scale)
+    assert (alone - own[:1])[..., 4:].abs().max() < 1e-5 * max(1.0, scale)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_the_same_translations(pair: Pair, beam: int) -> None:
+    lines = random_lines(21, seed=5)
+    batch, _, _ = own_batch(pair, lines)
+    options = {"max_new_tokens": 30, "early_stopping": beam > 1, "length_penalty": 1.0, "bad_words_ids": [[0]]}
+    theirs = pair.model.generate(**batch, num_beams=beam, **options)
+    expected = [pair.rows[row[1:]].tolist() for row in theirs]
+    settings = {"beam": beam, "stopping": "count", "length_penalty": 1.0}
+    settings |= {"max_length_factor": 0.01, "max_length_extra": 30}
+    for size in (1, 7):
+        results = [
+            result for first in range(0, 21, size) for result in pair.own.translate(lines[first : first + size], **settings)
+        ]
+        ended = [row for row, ids in enumerate(expected) if EOS in ids]
+        assert len(ended) > 2
+        assert [results[row].text for row in ended] == [
+            pair.own.target.decode(expected[row][: expected[row].index(EOS)]) for row in ended
+        ]
+
+
+def test_fast_paths_are_not_chosen(pair: Pair) -> None:
+    assert pair.own.model.describe_for_decoding() is None
+    assert not is_supported(pair.own.model)
+
+
+def test_commands_work_on_an_adopted_model(pair: Pair, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("the cat sleeps\n", encoding="utf-8")
+    translated = CliRunner().invoke(app, ["translate", str(pair.own.folder), str(tmp_path / "in.txt")])
+    assert translated.exit_code == 0 and translated.output.count("\n") == 1
+    for name in ("onnx", "ctranslate2"):
+        exported = CliRunner().invoke(app, ["export", str(pair.own.folder), str(tmp_path / name), "--format", name])
+        assert exported.exit_code == 2, exported.output
+
+
+def test_folders_that_are_refused(pair: Pair, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(pair.folder, tmp_path / "copy"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"feed_forward_proj": "gated-tanh"}))
+    with pytest.raises(UserError, match="gated-tanh"):
+        adopt(folder, tmp_path / "out")
+    (folder / "config.json").write_text(json.dumps(config))
+    transformers.T5EncoderModel.from_pretrained(folder).save_pretrained(folder)
+    with pytest.raises(UserError, match="no weights of a decoder"):
+        adopt(folder, tmp_path / "out")
+    (folder / "spiece.model").unlink()
+    with pytest.raises(UserError, match=r"spiece\.model is missing"):
+        adopt(folder, tmp_path / "out")
+    assert PAD == 0 and not (tmp_path / "out").exists()
+
+
+def test_an_own_recipe_trains_with_the_options_of_t5(tmp_path: Path) -> None:
+    from harken.api import load, train
+
+    recipe = {
+        "task": "translate",
+        "data": {"corpus": "phrasebook"},
+        "tokenizer": {"size": 300},
+        "model": {
+            "architecture": "transformer", "layers": 2, "width": 16, "heads": 2, "head_width": 6, "feedforward": 24,
+            "norm_kind": "rms", "positions": "buckets", "buckets": 8, "max_distance": 20, "activation": "geglu",
+            "attention": "dot", "bias": False, "tied": "embeddings",
+        },
+        "train": {"steps": 3, "workers": 1},
+    }  # fmt: skip
+    trained = train(recipe, tmp_path / "run")
+    table = trained.model.decoder.stack.blocks[0].attention.positions.bias
+    assert table is trained.model.decoder.stack.blocks[1].attention.positions.bias and table.abs().max() > 0
+    lines = ["the black cat sleeps", "the dog", "a small house"]
+    assert [one.text for one in load(tmp_path / "run").translate(lines)] == [one.text for one in trained.translate(lines)]
