@@ -75,7 +75,12 @@ def plan(
     started = time.perf_counter() if started is None else started
     recipe, decisions = resolve(recipe)
     progress("reading the data and building the model")
-    sized = choose_model(Plan(recipe, prepare(recipe, folder, table), decisions), started)
+    prepared = prepare(recipe, folder, table)
+    for decision in prepared.decisions:
+        section = decision.key.partition(".")[0]
+        table_config = getattr(recipe, section).model_copy(update={decision.name: decision.value})
+        recipe = recipe.model_copy(update={section: table_config})
+    sized = choose_model(Plan(recipe, prepared, (*decisions, *prepared.decisions)), started)
     if group is not None:
         announce(group, sized.recipe, "new")
         group.connect(sized.recipe.train.device)

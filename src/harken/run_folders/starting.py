@@ -200,7 +200,8 @@ def same_run(recipe: Any, folder: Path, any_data: bool = False) -> Any:
     budget = {key: getattr(recipe.train, key) for key in BUDGET}
     changed: dict[str, Any] = {"train": started.train.model_copy(update=budget)}
     if any_data and "data" in type(recipe).model_fields:
-        changed["data"] = recipe.data
+        decided = {key: old for key, old in started.data if getattr(recipe.data, key, None) == "auto"}
+        changed["data"] = recipe.data.model_copy(update=decided)
     return started.model_copy(update=changed)
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from harken.tasks.interface import Interface
     from harken.tasks.predictor import Predictor, Progress
     from harken.tasks.results import Result
+    from harken.training.config import Decision
 
 
 MAX_TRACED = 1000  # characters of a text whose gates are shown
@@ -73,6 +74,7 @@ class Prepared:
     baseline: Baseline | None = None  # that the model is compared with
     sizes: Sequence[Any] = ()  # recipes of this and of smaller networks, where the recipe leaves the size open
     resize: Callable[[Any], Prepared] | None = None  # the same task with the network of another of these recipes
+    decisions: tuple[Decision, ...] = ()  # values of [data] that the recipe leaves open
 
     def with_baseline(self, baseline: Baseline) -> Prepared:
         """The same run beside a baseline, which is shown when it starts."""

@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from harken.data.io.files import MAX_LINE_BYTES
 from harken.data.io.keys import CorpusName, PreparedDir, Seed, Share
 from harken.data.text.locations import BUILT_IN
+from harken.data.text.placeholders import PATTERNS
 from harken.paths import Files, PathStr
 
 Column = Annotated[int, Field(ge=0)] | str
@@ -135,6 +136,15 @@ class DataConfig(BaseModel):
     )
     max_characters: Annotated[int, Field(gt=0)] | None = Field(
         default=2000, description="Training pairs with more characters on a side are skipped and counted."
+    )
+    markup: tuple[str, ...] | Literal["auto"] = Field(
+        default="auto",
+        description=(
+            "Kinds of markup that a translation copies, each span of which the model reads as one symbol: "
+            f"names of reStructuredText roles such as :func:, and {', '.join([*PATTERNS][1:])}; one with a text "
+            "and an address has <> at its end. auto: the kinds that most training pairs copy, of "
+            "subwords; []: none."
+        ),
     )
     max_line_bytes: Annotated[int, Field(gt=0)] = Field(
         default=MAX_LINE_BYTES, description="A longer line in any file ends the run with an error."

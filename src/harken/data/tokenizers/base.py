@@ -85,10 +85,12 @@ def train_tokenizer(
     byte_fallback: bool | Literal["auto"] = "auto",
     normalization: str = "identity",
     max_lines: int = 1_000_000,
+    symbols: Sequence[str] = (),
 ) -> Tokenizer:
     """Learn a tokenizer from text: the same for the same text, settings and seed.
 
-    The seed chooses the lines that subwords are learned from where there are more than `max_lines`.
+    The seed chooses the lines that subwords are learned from where there are more than `max_lines`. Subwords
+    have a piece for each of the `symbols`, which are characters.
 
     Raises:
         UserError: the kind is unknown, `size` is too small for the text, or words of a text without spaces.
@@ -111,7 +113,7 @@ def train_tokenizer(
     if character_coverage == "auto":
         many = any(shares.get(script, 0) > FEW for script in MANY_CHARACTERS)
         character_coverage = COVERAGE if many and byte_fallback else 1.0
-    return SubwordTokenizer.train(kind, lines, size, character_coverage, byte_fallback, normalization)
+    return SubwordTokenizer.train(kind, lines, size, character_coverage, byte_fallback, normalization, symbols)
 
 
 def _chosen(texts: Sequence[str], indices: Sequence[int]) -> list[str]:
@@ -141,7 +143,7 @@ def refuse_unspaced(texts: Iterable[str]) -> None:
 
 
 def train_tokenizers(
-    config: Any, sources: Sequence[str], targets: Sequence[str], seed: int = 1
+    config: Any, sources: Sequence[str], targets: Sequence[str], seed: int = 1, symbols: Sequence[str] = ()
 ) -> tuple[Tokenizer, Tokenizer]:
     """The tokenizers of source and target that a `TokenizerConfig` asks for: one object twice where it is joint."""
 
@@ -156,6 +158,7 @@ def train_tokenizers(
             byte_fallback=config.byte_fallback,
             normalization=config.normalization,
             max_lines=config.max_lines,
+            symbols=symbols,
         )
 
     if config.joint:

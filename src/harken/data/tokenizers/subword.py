@@ -57,8 +57,12 @@ class SubwordTokenizer:
         character_coverage: float = 1.0,
         byte_fallback: bool = False,
         normalization: str = "identity",
+        symbols: Sequence[str] = (),
     ) -> SubwordTokenizer:
         """Learn the pieces; where the text cannot fill `size`, the largest vocabulary it can fill.
+
+        Args:
+            symbols: characters that are always a piece of their own, in the text or not.
 
         Raises:
             UserError: there is no text, or `size` is too small for the characters of the text.
@@ -72,6 +76,7 @@ class SubwordTokenizer:
             "character_coverage": character_coverage,
             "byte_fallback": byte_fallback,
             "normalization_rule_name": normalization,
+            "user_defined_symbols": list(symbols),
         }
         try:
             return cls(_train(texts, options))

@@ -116,10 +116,9 @@ def influence(translator: Translator, source: str, target: str) -> np.ndarray:
     """(target words, source words): how much log P of each target word changes with each source word, rows sum to 1."""
     from harken.data.tokenizers.tokens import BOS
     from harken.metrics.alignment import merge_subwords
-    from harken.tasks.translate.known_form import known_forms
 
     model: Any = translator.model
-    read, written = translator.read([source]).forms[0], known_forms([target], translator.target)[0]
+    read, written = translator.read([source]).forms[0], translator.read_targets([source], [target])[0]
     if not written.ids:
         return np.zeros((0, len(source.split())))
     ids, lengths, _ = translator.read([source]).batch([0], translator.device)

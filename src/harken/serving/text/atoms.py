@@ -13,11 +13,9 @@ from bisect import bisect_left
 from itertools import pairwise
 from typing import NamedTuple
 
+from harken.data.text.placeholders import BRACES, EMAIL, PRINTF, URL
+
 Tags = tuple[int, ...]  # numbers of the open tags, the outermost first
-URL = r"(?:https?://|ftp://|www\.)[^\s<>\"'、。]+[^\s<>\"'.,;:!?)\]、。]"
-EMAIL = r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,8}"  # bounded, so that no text takes quadratic time
-BRACES = r"\$?\{\{?[^{}\s]*\}?\}"
-PRINTF = r"%(?:\([\w.]{1,64}\)|\d{1,3}\$)?[-+#0]{0,5}\d{0,6}(?:\.\d{1,6})?[sdifgeuxXcr@](?![\w%])|%%"
 EMOJI = (
     "[\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff\u2600-\u27bf\u2b50\u2b55\u2122\u2139\u231a-\u23ff]"
     "(?:[\ufe0f\u200d\U0001f3fb-\U0001f3ff\u20e3]|(?<=\u200d)[\U0001f300-\U0001faff\u2600-\u27bf])*"

@@ -62,7 +62,7 @@ def record_beam(translator: Translator, sentence: str, request: Request) -> Beam
     ]
     ranking = ranking_of(request.config)
     terms = [terms_of(hypothesis, ranking) for hypothesis in hypotheses]
-    texts = [translator.target.decode(hypothesis.tokens) for hypothesis in hypotheses]
+    texts = [sources.forms[0].fill(translator.target.decode(hypothesis.tokens)) for hypothesis in hypotheses]
     reason = why(texts, terms, hypotheses)
     return BeamRecord(sources.texts[0], request.config, nodes, labels, hypotheses, texts, terms, reason)
 

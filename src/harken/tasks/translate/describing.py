@@ -15,11 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from harken.data.io.token_rows import pad
+from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import BOS, PAD
 from harken.data.tokenizers.words import words_of
 from harken.metrics.alignment import merge_subwords
 from harken.nn.attention.multihead import SelfAttention
 from harken.search import Hypothesis
+from harken.tasks.translate.known_form import KnownForm
 from harken.tasks.translate.sources import Sources
 from harken.tasks.translate.translation import Translation
 
@@ -36,12 +38,16 @@ def describe(
     layers: bool,
     texts_out: Sequence[str] | None = None,
 ) -> list[Translation]:
-    """Hypotheses as translations; their attention by reading them once under teacher forcing."""
+    """Hypotheses as translations; their attention by reading them once under teacher forcing.
+
+    Args:
+        texts_out: the texts of the hypotheses, with symbols for markup, where they were given.
+    """
     outputs = texts_out or [translator.target.decode(hypothesis.tokens) for _, hypothesis in rows]
     results = [
         Translation(
             sources.texts[number],
-            text if texts_out else sources.forms[number].restore(text),
+            sources.forms[number].fill(text) if texts_out else sources.forms[number].restore(text),
             hypothesis.normalised,
             unknown=sources.forms[number].unknown,
             token_ids=hypothesis.tokens,
@@ -63,8 +69,8 @@ def describe(
         pieces, form = hypothesis.tokens, sources.forms[number]
         words = form.ids
         rectangle = aligned[row, first : first + len(pieces), : len(words)]
-        result.target_words, target_owners = words_of(translator.target, pieces, outputs[row], result.text)
-        result.source_words, source_owners = words_of(translator.source, words, form.text, result.source)
+        result.target_words, target_owners = _words(translator.target, pieces, outputs[row], form, result.text)
+        result.source_words, source_owners = _words(translator.source, words, form.text, form, result.source)
         sizes = len(result.target_words), len(result.source_words)
         result.attention = merge_subwords(rectangle, target_owners, source_owners, *sizes)
         if form.unknown and result.source_words != result.source.split():  # a script without spaces
@@ -81,6 +87,16 @@ def describe(
                 translator.target.pieces(pieces),
             )
     return results
+
+
+def _words(
+    tokenizer: Tokenizer, ids: Sequence[int], text: str, form: KnownForm, shown: str
+) -> tuple[list[str], list[int]]:
+    """The words of a text as they are shown, and the word of every id; a span of markup is in one word."""
+    if not form.spans:
+        return words_of(tokenizer, ids, text, shown)
+    words, owners = words_of(tokenizer, ids, text, form.end(text))
+    return [form.fill(word) for word in words], owners
 
 
 @contextmanager

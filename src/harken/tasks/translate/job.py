@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from random import Random
 from typing import Any, ClassVar, Literal
 
 from harken.data.fingerprints import InputFile
 from harken.data.io.files import require_file
 from harken.data.io.folders import splits_in_folder
-from harken.data.rows import rows_of
+from harken.data.rows import Rows, rows_of
 from harken.data.text.inputs import Inputs, evaluated_pairs, place, source_inputs
 from harken.data.text.pairs import Corpus, Pair
 from harken.data.text.parallel import corpus_of_table, read_corpus
+from harken.data.text.placeholders import SAMPLE as MARKUP_SAMPLE
+from harken.data.text.placeholders import SYMBOLS, Placeholders, copied_kinds
 from harken.data.tokenizers.base import Tokenizer, train_tokenizers
 from harken.errors import UserError
 from harken.metrics import compare_systems
@@ -36,6 +39,7 @@ from harken.tasks.translate.shortlist import SHORTLIST, learn_from
 from harken.tasks.translate.task import TranslationTask
 from harken.tasks.translate.translation import TranslationFigure
 from harken.tasks.translate.translator import TOKENIZERS, Translator
+from harken.training.config import Decision
 
 
 class TranslateJob(TranslationOperations, Job):
@@ -71,11 +75,10 @@ class TranslateJob(TranslationOperations, Job):
     def prepare_data(self, recipe: TranslateRecipe, corpus: Corpus, folder: Path, resuming: bool) -> Prepared:
         pairs, seed = rows_of(corpus.train), recipe.train.seed
         texts = pairs.column(0), pairs.column(1)
-        settings = [recipe.tokenizer.model_dump(), seed]
+        recipe, decisions = decide_markup(recipe, pairs, resuming)
+        settings = [recipe.tokenizer.model_dump(), seed, *recipe.data.markup]
         source, target = TOKENIZERS.learn_or_load(
-            folder,
-            resuming,
-            lambda: pairs.cached_tokenizers(settings, lambda: train_tokenizers(recipe.tokenizer, *texts, seed)),
+            folder, resuming, lambda: pairs.cached_tokenizers(settings, lambda: learn_tokenizers(recipe, pairs))
         )
         if recipe.tokenizer.kind in ("bpe", "unigram") and len(pairs) <= MOST_TEXTS:
             SEEN_WORDS.learn_or_load(folder, resuming, lambda: SeenWords.learn(texts[0]))
@@ -88,7 +91,7 @@ class TranslateJob(TranslationOperations, Job):
 
         def prepared(recipe: TranslateRecipe) -> Prepared:
             summary = summarise(recipe, corpus, source, target, pretrained)
-            return summary.prepared(task, measure(task.model).flops, corpus)
+            return replace(summary.prepared(task, measure(task.model).flops, corpus), decisions=decisions)
 
         def resize(smaller: TranslateRecipe) -> Prepared:
             task.model = build_model(smaller.model, source.size, target.size)
@@ -180,6 +183,35 @@ def sizes_of(recipe: TranslateRecipe) -> list[TranslateRecipe]:
     return [recipe.model_copy(update={"model": model}) for model in models]
 
 
+def decide_markup(
+    recipe: TranslateRecipe, pairs: Rows[Pair], resuming: bool
+) -> tuple[TranslateRecipe, tuple[Decision, ...]]:
+    """The recipe with the kinds of markup that its training pairs copy, where it leaves them open."""
+    data, kinds = recipe.data, tuple[str, ...]()
+    if data.markup != "auto" or resuming:
+        return recipe, ()
+    if recipe.tokenizer.kind in ("bpe", "unigram") and not data.source_heads:
+        step = max(1, -(-len(pairs) // MARKUP_SAMPLE))
+        sample = pairs.choose(range(0, len(pairs), step))
+        kinds = copied_kinds((pair.source, pair.target) for pair in sample)
+    decided = recipe.model_copy(update={"data": data.model_copy(update={"markup": kinds})})
+    reason = "the kinds that most training pairs copy" if kinds else "few training pairs have markup that they copy"
+    return decided, (Decision("data.markup", kinds, reason),)
+
+
+def learn_tokenizers(recipe: TranslateRecipe, pairs: Rows[Pair]) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers of both sides; where markup is replaced, of text with symbols."""
+    config, seed = recipe.tokenizer, recipe.train.seed
+    if not recipe.data.markup:
+        return train_tokenizers(config, pairs.column(0), pairs.column(1), seed)
+    count = len(pairs)
+    lines = range(count) if count <= config.max_lines else sorted(Random(seed).sample(range(count), config.max_lines))
+    rows = pairs.choose(lines)
+    columns = [pair.source for pair in rows], [pair.target for pair in rows]
+    masked = Placeholders(frozenset(recipe.data.markup)).mask_columns(columns)
+    return train_tokenizers(config, masked[0], masked[1], seed, SYMBOLS)
+
+
 def fill_embeddings(
     pretrained: PretrainedEmbeddings,
     recipe: TranslateRecipe,
@@ -205,9 +237,11 @@ def summarise(
     kind, joint = recipe.tokenizer.kind, ", joint" if recipe.tokenizer.joint else ""
     skipped = {reason: count for reason, count in sorted(corpus.skipped.items()) if count}
     pieces = f"{source.size:,}" if source is target else f"{source.size:,} and {target.size:,}"
+    copied = f"copied: {' '.join(recipe.data.markup)}" if recipe.data.markup not in ("auto", ()) else ""
     facts = {
         "lines skipped": format_skipped(skipped),
         "vocabulary": f"{kind}, {source.size:,} source and {target.size:,} target pieces{joint}",
+        **({"markup": copied} if copied else {}),
         **pretrained.facts,
     }
     return Summary(
@@ -223,5 +257,5 @@ def summarise(
         tests={name: len(pairs) for name, pairs in corpus.tests.items()},
         skipped_unit="lines",
         facts=facts,
-        notes=pretrained.notes,
+        notes=[*pretrained.notes, *([f"markup {copied}"] if copied else [])],
     )

@@ -14,8 +14,9 @@ stops reads every sentence as it is written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from harken.data.text.placeholders import Placeholders, fill
 from harken.data.tokenizers.base import Tokenizer
 
 END_MARKS = ".!…"
@@ -30,8 +31,17 @@ class KnownForm:
     unknown: list[int] = field(default_factory=list)  # words, counted from 0, with a token that has no id
     capital: bool = False  # a capital at the start was removed
     end_mark: str = ""  # what was removed at the end
+    spans: tuple[str, ...] = ()  # markup that symbols stand for (`harken.data.text.placeholders`)
 
     def restore(self, translation: str) -> str:
+        """The translation with the capital, the end mark and the markup of the source."""
+        return self.fill(self.end(translation))
+
+    def fill(self, text: str) -> str:
+        """A text or word with markup in the place of symbols."""
+        return fill(text, self.text, self.spans)
+
+    def end(self, translation: str) -> str:
         """The translation with the capital and the end mark of the source."""
         if not translation or not (self.capital or self.end_mark):
             return translation
@@ -39,8 +49,14 @@ class KnownForm:
         return first + translation[1:] + self.end_mark
 
 
-def known_forms(texts: Sequence[str], tokenizer: Tokenizer) -> list[KnownForm]:
-    """`known_form` of many sentences; those without unknown tokens cost one encoding."""
+def known_forms(
+    texts: Sequence[str], tokenizer: Tokenizer, placeholders: Placeholders | None = None
+) -> list[KnownForm]:
+    """`known_form` of many sentences, with symbols for their markup; without unknown tokens one costs one encoding."""
+    if placeholders is not None and placeholders.kinds:
+        masked = [placeholders.mask(text) for text in texts]
+        forms = known_forms([text for text, _ in masked], tokenizer)
+        return [replace(form, spans=spans) if spans else form for form, (_, spans) in zip(forms, masked, strict=True)]
     return [
         known_form(text, tokenizer) if not tokenizer.fallback_ids.isdisjoint(ids) else KnownForm(text, ids)
         for text, ids in zip(texts, tokenizer.encode_all(list(texts)), strict=True)

@@ -44,6 +44,15 @@ class TranslateRecipe(Recipe):
         return self
 
     @model_validator(mode="after")
+    def _markup_needs_subwords(self) -> TranslateRecipe:
+        if self.data.markup != "auto" and self.data.markup and self.tokenizer.kind not in ("bpe", "unigram"):
+            raise ValueError(
+                f"data.markup names kinds of markup, which are symbols among subwords, but tokenizer.kind is "
+                f'"{self.tokenizer.kind}": set tokenizer.kind = "bpe", or data.markup = []'
+            )
+        return self
+
+    @model_validator(mode="after")
     def _trees_are_there(self) -> TranslateRecipe:
         if self.reads_trees and not self.data.source_heads:
             raise ValueError(

@@ -70,7 +70,8 @@ def score_pairs(translator: Translator, sources: Sequence[str], targets: Sequenc
         raise UserError(
             f"there are {len(sources):,} sources and {len(targets):,} targets; give one target for each source"
         )
-    read, target_ids = translator.read(list(sources)), translator.target.encode_all(list(targets))
+    masked = list(translator.placeholders.mask_columns((sources, targets), as_read=True)[1])
+    read, target_ids = translator.read(list(sources)), translator.target.encode_all(masked)
     for number, (left, right) in enumerate(zip(read.ids, target_ids, strict=True), start=1):
         if not left or not right:
             raise UserError(f"pair {number} has an empty side; both the sentence and its translation need a word")

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from harken.data.text.placeholders import misplaced
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
 from harken.metrics.bleu import chrf_of_statistics, chrf_statistics, sentence_bleu
@@ -37,6 +38,7 @@ from harken.search.rules.prefix import Prefix, check_prefix
 from harken.tasks.registry import job_of
 from harken.tasks.translate.describing import describe
 from harken.tasks.translate.glossary import Match, Term, find_terms, forms, joining_tokens, phrase_ids, read_glossary
+from harken.tasks.translate.known_form import KnownForm
 from harken.tasks.translate.sources import Sources, max_lengths
 from harken.tasks.translate.substitution import substitute
 from harken.tasks.translate.translation import Translation
@@ -99,7 +101,8 @@ class Request:
             rules.append(Banned(self.banned))
         prefixes = [self.prefix_of(number) for number in numbers]
         if any(prefixes):
-            rows = target.encode_all(prefixes)
+            texts = [sources.texts[number] for number in numbers]
+            rows = target.encode_all(self.translator.placeholders.mask_columns((texts, prefixes), as_read=True)[1])
             for row, limit in zip(rows, limits, strict=True):
                 check_prefix(row, limit)
             _allow(allowed, rows)
@@ -123,7 +126,8 @@ class Request:
     def matches(self, sources: Sources, number: int) -> list[Match]:
         """The terms in a text that have a given translation."""
         own = [Term(*pair) for pair in self.terms[number]] if self.terms else []
-        return find_terms(sources.texts[number], [*own, *self.glossary])
+        form = sources.forms[number]
+        return find_terms(form.text if form.spans else sources.texts[number], [*own, *self.glossary])
 
     def _allowed(self, rows: Sequence[Sequence[int]]) -> Tensor | None:
         """(B, V) the tokens that these sources may write; None: all."""
@@ -157,11 +161,11 @@ def search(
     matches = [] if keep_beam else _checked_matches(request, sources, numbers)
     batch = sources.batch(numbers, translator.device)
     limits = max_lengths(translator.recipe.model_copy(update={"search": config}), batch.lengths)
-    candidates = count
+    candidates, marked = count, not keep_beam and any(sources.forms[number].spans for number in numbers)
     if config.mbr:
         candidates = max(count, config.mbr_candidates)
         config = config if config.sample else config.changed({"beam": max(config.beam, candidates)})
-    elif request.second is not None:
+    elif request.second is not None or (marked and not config.sample):
         candidates = max(count, config.beam)
     call = DecodingCall(
         request.model,
@@ -174,20 +178,35 @@ def search(
         request.rules(sources, numbers, limits.tolist()),
         torch.tensor(list(numbers if row_numbers is None else row_numbers)),
         request.cancelled,
-        None if any(matches) else request.observe,  # terms replace words at the end, so nothing is certain before
+        None if any(matches) or (marked and candidates > count) else request.observe,  # what is chosen or replaced last
         keep_beam,
     )
     hypotheses = decode(call)
+    if marked and candidates > count:
+        hypotheses = [
+            _intact_first(translator, sources.forms[number], row)
+            for number, row in zip(numbers, hypotheses, strict=True)
+        ]
+        if request.second is None and not config.mbr:
+            hypotheses = [row[:count] for row in hypotheses]
     if any(matches):
         hypotheses = _with_terms(request, sources, numbers, matches, hypotheses)
     if request.second is not None:
         texts = [sources.texts[number] for number in numbers]
-        hypotheses = [_reranked(request, text, row)[:count] for text, row in zip(texts, hypotheses, strict=True)]
+        forms = [sources.forms[number] for number in numbers]
+        hypotheses = [_reranked(request, *each)[:count] for each in zip(texts, forms, hypotheses, strict=True)]
     if config.mbr:
         decoder = translator.target.decode
         texts_of = ([decoder(hypothesis.tokens) for hypothesis in row] for row in hypotheses)
         hypotheses = [_by_risk(row, texts, config.mbr)[:count] for row, texts in zip(hypotheses, texts_of, strict=True)]
     return hypotheses
+
+
+def _intact_first(translator: Translator, form: KnownForm, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+    """Hypotheses that have the symbols of their source before those that lost or repeat some."""
+    if not form.spans:
+        return hypotheses
+    return sorted(hypotheses, key=lambda one: misplaced(translator.target.decode(one.tokens), form.text))
 
 
 def _checked_matches(request: Request, sources: Sources, numbers: Sequence[int]) -> list[list[Match]]:
@@ -222,7 +241,8 @@ def _with_terms(
         prefix, distinct = request.prefix_of(number), dict[tuple[int, ...], Hypothesis]()
         for before in row:
             after = next(edited) if terms else before
-            hypothesis = after if decoder(after.tokens).startswith(prefix) else before
+            text = sources.forms[number].fill(decoder(after.tokens))
+            hypothesis = after if text.startswith(prefix) else before
             distinct.setdefault(tuple(hypothesis.tokens), hypothesis)
         results.append(list(distinct.values()) if terms else row)
     return results
@@ -322,11 +342,11 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
     return [row[0] for row in _with_terms(request, sources, numbers, matches, [[best] for best in continued])]
 
 
-def _reranked(request: Request, text: str, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+def _reranked(request: Request, text: str, form: KnownForm, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
     """The hypotheses by (1 - w) rank + w rank of the second model."""
     assert request.second is not None
     weight, decoder = request.config.rerank_weight, request.translator.target.decode
-    outputs = [decoder(hypothesis.tokens) for hypothesis in hypotheses]
+    outputs = [form.fill(decoder(hypothesis.tokens)) for hypothesis in hypotheses]
     if request.config.rerank_reversed:
         outputs = [" ".join(reversed(output.split())) for output in outputs]
     scored = [index for index, output in enumerate(outputs) if output.strip()]

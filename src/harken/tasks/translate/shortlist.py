@@ -147,7 +147,7 @@ def shortlist_of(translator: Translator) -> ShortlistTable:
             f"search.shortlist needs {FILE}, which {folder} does not have, and the training data to learn it from "
             f"cannot be read ({problem}); set search.shortlist to 0, or train with it"
         ) from None
-    table = learn_from(encode_pairs(pairs, translator.source, translator.target), sizes)
+    table = learn_from(encode_pairs(pairs, translator.source, translator.target, translator.placeholders), sizes)
     if folder is not None:
         with suppress(OSError, UserError):  # a folder that cannot be written: it is learnt again the next time
             table.save(folder)

@@ -18,6 +18,7 @@ from harken.data.io.token_rows import ParallelIds, TokenRows
 from harken.data.rows import Columns, id_type, rows_of
 from harken.data.text.dependency_heads import Trees, read_heads
 from harken.data.text.pairs import Pair
+from harken.data.text.placeholders import Placeholders
 from harken.data.tokenizers.base import Tokenizer
 from harken.models.config import longest_of
 from harken.nn.positions.dependency import piece_distances
@@ -50,6 +51,7 @@ class Sources:
         headed: bool,
         with_trees: bool,
         numbers: Sequence[int] | None = None,
+        placeholders: Placeholders | None = None,
         seen_words: SeenWords | None = None,
     ) -> Sources:
         """Encode lines; `headed` ones carry heads (`harken.data.text.dependency_heads`), which are kept for models
@@ -60,7 +62,7 @@ class Sources:
             UserError: heads are missing, or make no tree.
         """
         if not headed:
-            forms = known_forms(lines, tokenizer)
+            forms = known_forms(lines, tokenizer, placeholders)
             if seen_words is not None:
                 forms = [
                     replace(form, unknown=sorted({*form.unknown, *seen_words.unseen(line)}))
@@ -88,14 +90,18 @@ class Sources:
         return SourceBatch(ids.to(device), lengths.to(device), distances)
 
 
-def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) -> ParallelIds:
-    """Encode both sides as ids, each row ended by EOS."""
+def encode_pairs(
+    pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer, placeholders: Placeholders, as_read: bool = False
+) -> ParallelIds:
+    """Encode both sides as ids, each row ended by EOS, with symbols for markup (`Placeholders.mask_pair`)."""
 
     def encode(columns: Columns) -> list[TokenRows]:
+        columns = tuple(placeholders.mask_columns(columns, as_read))
         return [TokenRows.encode(source, columns[0]), TokenRows.encode(target, columns[1])]
 
     dtype = id_type(max(source.size, target.size))
-    return ParallelIds(*rows_of(pairs).encode({"source": dtype, "target": dtype}, encode, [source, target]))
+    key = [source, target, *([sorted(placeholders.kinds), as_read] if placeholders.kinds else [])]
+    return ParallelIds(*rows_of(pairs).encode({"source": dtype, "target": dtype}, encode, key))
 
 
 def trees_of_pairs(

@@ -30,6 +30,7 @@ def stream(translator: Translator, sentence: str, request: Request) -> Iterator[
     sources, decode = translator.read([sentence]), translator.target.decode
     if not sources.ids[0]:
         return
+    fill = sources.forms[0].fill
     prefixes: SimpleQueue[list[int] | BaseException | None] = SimpleQueue()
     stopped = threading.Event()
     is_cancelled = request.cancelled
@@ -53,7 +54,10 @@ def stream(translator: Translator, sentence: str, request: Request) -> Iterator[
         while (part := prefixes.get()) is not None:
             if isinstance(part, BaseException):
                 raise part
-            text, settled = decode(part), decode(part[:-1])  # the spacing of the last token may depend on the next
+            text, settled = (
+                fill(decode(part)),
+                fill(decode(part[:-1])),
+            )  # the spacing of the last token may depend on the next
             if text.startswith(settled) and settled.startswith(shown):
                 yield settled[len(shown) :]
                 shown = settled

@@ -12,6 +12,7 @@ from torch import Tensor
 from harken.data.io.token_rows import ParallelBatch
 from harken.data.packing import PackedPairs, Window, fits, pack, packed_batches, shrunk, window_of
 from harken.data.text.pairs import Corpus
+from harken.data.text.placeholders import Placeholders, fill
 from harken.data.tokenizers.base import Tokenizer
 from harken.metrics import corpus_bleu, corpus_chrf, exact_match
 from harken.models.config import longest_of
@@ -58,8 +59,9 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         self, recipe: TranslateRecipe, corpus: Corpus, model: TranslationModel, source: Tokenizer, target: Tokenizer
     ) -> None:
         self.recipe, self.source, self.target = recipe, source, target
-        self.train = encode_pairs(corpus.train, source, target)
-        self.valid = encode_pairs(corpus.valid, source, target)
+        placeholders = Placeholders.of(recipe.data.markup, source, target)
+        self.train = encode_pairs(corpus.train, source, target, placeholders)
+        self.valid = encode_pairs(corpus.valid, source, target, placeholders, as_read=True)
         valid_lengths = np.maximum(self.valid.source.lengths, self.valid.target.lengths)
         super().__init__(model, recipe.train, self.train.target.lengths, valid_lengths)
         self.monitor = recipe.search.goal
@@ -70,6 +72,7 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         lengths = np.concatenate(list(sides))
         refuse_too_long(lengths, longest_of(recipe.model), excess, ", its end counted", remedy)
         self.references = [pair.target for pair in corpus.valid]
+        self.masked = [placeholders.mask(pair.source) for pair in corpus.valid] if placeholders.kinds else []
         self.loss_of = self.compiled(_loss)
         self.windows: dict[int, Window] = {}  # batch_tokens -> window
         self.of_model: tuple[TranslationModel, bool, tuple[int, int]] | None = None  # what `_facts` found
@@ -172,10 +175,13 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
             distances = None if batch.distances is None else batch.distances[rows]
             hypotheses = self._search(model, pairs.source[rows], pairs.source_lengths[rows], distances)
             outputs = [self.target.decode(hypothesis.tokens) for hypothesis in hypotheses]
+        scored_indices = batch.indices[batch.indices < scored].tolist()
+        if self.masked:
+            outputs = [fill(text, *self.masked[index]) for text, index in zip(outputs, scored_indices, strict=True)]
         return {
             "loss": float(model.loss(*_arguments(batch), 0.0, batch.distances)),
             "tokens": int(pairs.target_lengths.sum()),
-            "translations": list(zip(batch.indices[batch.indices < scored].tolist(), outputs, strict=True)),
+            "translations": list(zip(scored_indices, outputs, strict=True)),
         }
 
     def _search(

@@ -20,6 +20,7 @@ import torch
 from harken.data.io.token_rows import ParallelBatch
 from harken.data.text.dependency_heads import read_heads, write_heads
 from harken.data.text.pairs import Pair
+from harken.data.text.placeholders import Placeholders
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
 from harken.models.build import build_model
@@ -33,7 +34,7 @@ from harken.tasks.predictor import Predictor, Progress, require_texts
 from harken.tasks.translate.describing import describe, forced
 from harken.tasks.translate.evaluation import Evaluation, as_pairs, evaluate
 from harken.tasks.translate.keys import RequestKeys, TranslateKeys
-from harken.tasks.translate.known_form import known_forms
+from harken.tasks.translate.known_form import KnownForm, known_forms
 from harken.tasks.translate.lines import Available, LongLines, Report, translate_lines
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.scoring import ScoredPair, score_pairs
@@ -70,6 +71,7 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         self.weights: Sequence[float] | None = None  # of all of them
         self.threads = ThreadTuner(self.model)
         self.seen_words = SeenWords() if folder is None else SEEN_WORDS.load(folder)
+        self.placeholders = Placeholders.of(recipe.data.markup, source, target)
 
     def with_ensemble(self, others: Sequence[Translator], weights: Sequence[float] | None = None) -> Self:
         """The same translator, whose searches average its distributions with those of others.
@@ -275,7 +277,7 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         """The pieces of a text as the model reads it, EOS not counted."""
         if self.recipe.data.source_heads:
             return len(self.source.encode(read_heads(text, "the line")[0]))
-        return len(known_forms([text], self.source)[0].ids)
+        return len(known_forms([text], self.source, self.placeholders)[0].ids)
 
     def shorten(self, text: str) -> str:
         """A text without the words past the `limit`; one with heads stays whole, as a tree cannot be cut."""
@@ -293,9 +295,12 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         Raises:
             UserError: the model was trained on words with heads (`the|2 cat|3 sleeps|0`), and one has none.
         """
-        return Sources.read(
-            texts, self.source, self.recipe.data.source_heads, self.recipe.reads_trees, numbers, self.seen_words
-        )
+        headed, with_trees = self.recipe.data.source_heads, self.recipe.reads_trees
+        return Sources.read(texts, self.source, headed, with_trees, numbers, self.placeholders, self.seen_words)
+
+    def read_targets(self, sources: Sequence[str], targets: Sequence[str]) -> list[KnownForm]:
+        """Given translations as the model reads them, with the symbols of their sources' markup."""
+        return known_forms(self.placeholders.mask_columns((sources, targets), as_read=True)[1], self.target)
 
     def align(self, source: str, target: str, layers: bool = False) -> Translation:
         """A given translation under teacher forcing: its score, and what the model attends to."""
@@ -303,12 +308,13 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
 
     def align_all(self, sources: Sequence[str], targets: Sequence[str], layers: bool = False) -> list[Translation]:
         """`align` for many pairs in one batch."""
-        read, target_ids = self.read(sources), [form.ids for form in known_forms(targets, self.target)]
+        read, target_ids = self.read(sources), [form.ids for form in self.read_targets(sources, targets)]
+        masked = self.placeholders.mask_columns((sources, targets), as_read=True)[1]
         if not all(read.ids) or not all(target_ids):
             raise UserError("both the sentence and its translation need at least one word")
         with self.threads.used(measure=len(target_ids) >= self.recipe.search.batch_sentences):
             rows = list(enumerate(forced(self, read, target_ids)))
-            return describe(self, read, rows, True, layers, texts_out=targets)
+            return describe(self, read, rows, True, layers, texts_out=masked)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[ScoredPair]:
         """How probable given translations are, token by token.
@@ -347,7 +353,7 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         known = [pair if isinstance(pair, Pair) else Pair(*pair) for pair in pairs]
         if not self.recipe.data.source_heads:
             sides = ([pair.source for pair in known], [pair.target for pair in known])
-            forms = [known_forms(texts, side) for texts, side in zip(sides, (self.source, self.target), strict=True)]
+            forms = known_forms(sides[0], self.source, self.placeholders), self.read_targets(*sides)
             known = [Pair(source.text, target.text) for source, target in zip(*forms, strict=True)]
-        ids = encode_pairs(known, self.source, self.target)
+        ids = encode_pairs(known, self.source, self.target, Placeholders())
         return ids.batch(np.arange(len(ids))).to(self.device)
