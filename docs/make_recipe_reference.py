@@ -25,7 +25,7 @@ from harken.models.config_embeddings import SidedEmbeddingsConfig
 from harken.recipe import describe, recipe_names
 from harken.registry import JOBS, recipe_class
 from harken.search.config import TranslationSearchConfig
-from harken.tasks.translate.recipe import TranslateRecipe
+from harken.tasks.translate.recipe import AdaptConfig, TranslateRecipe
 from harken.training.config import TrainConfig
 
 PAGE, OTHER_PAGE = (Path(__file__).parent / name for name in ("recipes.md", "recipes-jobs.md"))
@@ -91,6 +91,7 @@ SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ("[data]", DataConfig, "`source` needs `target`, unless one TSV or JSONL file holds both sides."),
     ("[data.valid] and [data.test]", SplitFiles, "Several test sets are named: `[data.test.news]`, `[data.test.web]`."),
     ("[tokenizer]", TokenizerConfig, ""),
+    ("[adapt]", AdaptConfig, "See [your own data](own-data.md#fine-tune-a-translator)."),
     ("[embeddings]", SidedEmbeddingsConfig, "`embeddings = PATH`, before the first section, is short for `words`."),
     ('[model] with architecture = "transformer"', TransformerConfig, MIXED),
     ('[model] with architecture = "recurrent"', RecurrentConfig, DEEP),

@@ -77,6 +77,8 @@ def train(
     out: str | Path,
     *,
     overrides: Sequence[str] = (),
+    start: str | Path | None = None,
+    mix: str | Path | None = None,
     data: Any = None,
     resume: bool = False,
     restart: bool = False,
@@ -101,6 +103,8 @@ def train(
         accept_changed_data: resume although the files or settings of `[data]` changed since the run was started; what
             changed is noted in the folder.
         overrides: changes to the recipe, each "section.key=value".
+        start: the folder of a translator to fine-tune, as the key `adapt.start`.
+        mix: a file of general pairs to rehearse meanwhile, as the key `adapt.mix`.
         data: a table in memory to train on, in the place of what the recipe names: a pandas or polars frame, a
             `datasets.Dataset`, a dict of columns or a list of records. Its columns are those that the recipe's `[data]`
             names. Jobs on texts and series take one; a run goes on with the same table alone.
@@ -133,10 +137,12 @@ def train(
             raise UserError(f"{name}= is for a torch.nn.Module; with a recipe, say it in the recipe or in overrides=")
     from harken.data.io.in_memory import in_memory
     from harken.recipe import as_recipe
+    from harken.recipe.files import adapt_overrides
     from harken.registry import JOBS, import_plugins
     from harken.training.device import prepare_environment
 
     import_plugins(plugins)
+    overrides = [*overrides, *adapt_overrides(start, mix)]
     table = None if data is None else in_memory(data)
     if is_follower():
         prepare_environment()

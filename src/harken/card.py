@@ -37,6 +37,7 @@ def write_card(folder: Path, recipe: Recipe, job: Job, prepared: Prepared, state
         "computed with": f"torch {torch.__version__}, {train.device}, {train.precision}, "
         f"{train.workers} x {train.threads} threads, Python {platform.python_version()}",
         "validation": job.validation(best),
+        **job.comparison(recipe, metrics),
         **({"baseline": prepared.baseline.on_card(best)} if prepared.baseline else {}),
     }
     table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows.items())])

@@ -75,6 +75,8 @@ def run_recipe(
         write_card(folder, recipe, job, prepared, state)
         if progress:
             _warn(display, recipe, prepared, folder, state)
+            for name, row in job.comparison(recipe, read_metrics(folder)).items():
+                display.log(f"{name}: {row}")
         if group is not None:
             group.broadcast("written")
         return job.load(folder, recipe, recipe.train.device if group is None else str(group.device))

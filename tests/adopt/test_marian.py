@@ -159,7 +159,7 @@ def test_folders_that_are_refused(marian: Path, tmp_path: Path) -> None:
     other = copied("other")
     config = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps(config | {"model_type": "whisper"}))
-    with pytest.raises(UserError, match="'whisper'; marian, .* can be adopted"):
+    with pytest.raises(UserError, match=r"'whisper'; marian, .* can be adopted"):
         adopt(other, tmp_path / "out")
     (other / "config.json").write_text(json.dumps(config | {"scale_embedding": False}))
     with pytest.raises(UserError, match="scale_embedding = False"):
@@ -181,3 +181,17 @@ def test_a_model_of_byte_pairs_needs_all_pieces_of_its_vocabulary() -> None:
     assert with_vocabulary(model, texts)
     with pytest.raises(UserError, match="byte-pair"):
         with_vocabulary(model, [*texts, "zz"])
+
+
+def test_an_adopted_model_is_fine_tuned(adopted: Any, lines: list[str], tmp_path: Path) -> None:
+    (tmp_path / "own.tsv").write_text("".join(f"{line}\t{line.upper()}\n" for line in dict.fromkeys(lines)))
+    machine = ["train.workers=1", "train.threads=1", "train.precision=float32", "train.device=cpu"]
+    overrides = [*machine, "train.max_steps=4", "train.validate_every=2", "train.batch_tokens=256"]
+    model = harken.train(
+        tmp_path / "own.tsv", tmp_path / "mine", start=adopted.folder, overrides=overrides, progress=False
+    )
+    assert model.recipe.model == adopted.recipe.model and model.recipe.data.target_language == "fr"
+    assert model.source.encode(lines[0]) == adopted.source.encode(lines[0])
+    entries = [json.loads(line) for line in (tmp_path / "mine" / "metrics.jsonl").read_text().splitlines()]
+    losses = [entry["loss"] for entry in entries if entry["kind"] == "valid"]
+    assert len(losses) == 3 and losses[-1] < losses[0]

@@ -12,7 +12,8 @@ from harken.data.text.config import DataConfig
 from harken.data.text.parallel import read_corpus
 from harken.errors import UserError
 
-DIGEST = "e6a2f75b1f6821005c8e4c409bc2cfbef3ecff5057d328f91ae2450132921d4f"  # of the text: compressors of other versions may write other bytes
+# Of the text: compressors of other versions may write other bytes.
+DIGEST = "e6a2f75b1f6821005c8e4c409bc2cfbef3ecff5057d328f91ae2450132921d4f"
 
 
 def test_the_file_is_the_one_that_was_measured() -> None:

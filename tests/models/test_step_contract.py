@@ -87,7 +87,7 @@ OPTIONS += [{"embedding": 8, **options} for options in CONVOLUTIONAL]
 def build(options: dict[str, Any], dropout: float = 0.3) -> EncoderDecoder:
     """A tiny network in float64 and eval mode, no parameter at a value that could hide a mistake."""
     torch.manual_seed(1)
-    target_size = VOCABULARY if options["tied"] == "all" else VOCABULARY + 2
+    target_size = VOCABULARY if options["tied"] in ("all", "embeddings") else VOCABULARY + 2
     if "cell" in options:
         config: Any = RecurrentConfig(width=6, dropout=dropout, **options)
     elif "style" in options:
@@ -238,12 +238,12 @@ def test_loss_is_its_definition(options: dict[str, Any], smoothing: float) -> No
 def test_tied_matrices_are_one(options: dict[str, Any]) -> None:
     model = build(options)
     source, target = model.source_embedding.weight, model.target_embedding.weight
-    assert (source is target) == (options["tied"] == "all")
-    assert (model.output_weight is target) == (options["tied"] != "none")
+    assert (source is target) == (options["tied"] in ("all", "embeddings"))
+    assert (model.output_weight is target) == (options["tied"] in ("all", "output"))
     places = [parameter.data_ptr() for parameter in model.parameters()]
     assert len(places) == len(set(places))
     counted = [p for p in model.parameters() if any(p is known for known in (source, target, model.output_weight))]
-    assert len(counted) == {"all": 1, "output": 2, "none": 3}[options["tied"]]
+    assert len(counted) == {"all": 1, "embeddings": 2, "output": 2, "none": 3}[options["tied"]]
 
 
 SHORT = [

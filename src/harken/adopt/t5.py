@@ -6,8 +6,8 @@ layers of a side. Their scalings of embeddings and of the output layer are those
     T5:      x = E[w]             logits = E (h / sqrt(D))      with E tied
     harken:  x = E'[w] sqrt(D)    logits = E' h                 E' = E / sqrt(D)
 
-In v1.1, mT5 and Flan the output layer has a matrix of its own, and its inputs are not scaled. The decoder starts with the
-padding token, whose embedding becomes that of BOS; a bias of the output layer keeps BOS out of the probabilities.
+In v1.1, mT5 and Flan the output layer has a matrix of its own, and its inputs are not scaled. The decoder starts with
+the padding token, whose embedding becomes that of BOS; a bias of the output layer keeps BOS out of the probabilities.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ class EncoderDecoderTable(TiedTable):
         own, other = self.embedding_width, self.decoder.embedding_width if self.decoder else self.embedding_width
         if self.tied in ("all", "embeddings") and own != other:
             raise ValueError(
-                f'model.tied is "{self.tied}", but the encoder reads embeddings of width {own} and the decoder of {other}: '
-                'make them equal, or set model.tied = "output"'
+                f'model.tied is "{self.tied}", but the encoder reads embeddings of width {own} and the decoder of '
+                f'{other}: make them equal, or set model.tied = "output"'
             )
         return self
 

@@ -35,8 +35,8 @@ PositionsName = (
 EncoderName = Annotated[str, registered(ENCODERS)]
 Tied = Literal["all", "embeddings", "output", "none"]
 TIED = (
-    "weight tying: all (source, target and output; needs a joint vocabulary), embeddings (source and target; the same), "
-    "output (target and output), or none"
+    "weight tying: all (source, target and output; needs a joint vocabulary), embeddings (source and target; the same),"
+    " output (target and output), or none"
 )
 TIED_OUTPUT = "embedding and output layer share one matrix (Press and Wolf, 2017)"
 START = "folder of a masked model (task masked) that the encoder and the token embeddings are initialised from"

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
@@ -102,6 +102,10 @@ class Recipe(Section):
     def require_data(self, origin: str) -> None:
         """Raise a UserError that names the missing keys if the recipe needs data that does not ship."""
 
+    def completed(self) -> Self:
+        """The recipe with the tables that follow from others, such as those of a model that it starts from."""
+        return self
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Recipe) and self.model_dump() == other.model_dump()
 
@@ -167,6 +171,7 @@ def _validated(
         recipe.require_data(origin)
     written = {place.key: place.value for place in paths_in(recipe) if place.is_path}
     recipe, notes = resolve_paths(recipe, origin, folder, [key for key, _ in applied])
+    recipe = recipe.completed()
     recipe._path_notes, recipe._written_paths = notes, written
     return recipe
 

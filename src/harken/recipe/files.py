@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -171,3 +172,9 @@ def check_limits(values: Any, origin: str, key: str = "", name: str = "", depth:
         if abs(values) > limit and abs(values) != float("inf"):
             shown = str(values) if abs(values) < 10**30 else f"a number of {len(str(int(abs(values))))} digits"
             raise UserError(f"{key[:80]} is {shown} in {origin}, but must be at most {limit:,}")
+
+
+def adapt_overrides(start: str | Path | None, mix: str | Path | None) -> list[str]:
+    """The keys of `[adapt]` as overrides; their values are TOML strings."""
+    given = {"start": start, "mix": mix}
+    return [f"adapt.{key}={json.dumps(str(value))}" for key, value in given.items() if value is not None]

@@ -437,6 +437,10 @@ class Job:
         """
         return list(self.held_out(model, split))
 
+    def comparison(self, recipe: Any, metrics: Sequence[dict[str, Any]]) -> dict[str, str]:
+        """Rows that compare a fine-tuned model with its start, for the card and the end of a run; {} for others."""
+        return {}
+
     def validation(self, best: dict[str, Any]) -> str:
         """The best validation, for the card; `best` is its line of metrics.jsonl."""
         return ", ".join(f"{name} {value:.4g}" for name, value in best.items() if name not in NOT_METRICS)

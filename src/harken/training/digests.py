@@ -24,7 +24,7 @@ from harken.training.folder import RECIPE
 
 DIGESTS = "digests.json"
 LARGEST = 1_000_000  # bytes of digests.json
-EDITABLE_TABLES = frozenset({"data", "train", "search", "sampling", "embeddings", "augment", "masking"})
+EDITABLE_TABLES = frozenset({"data", "train", "search", "sampling", "embeddings", "augment", "masking", "adapt"})
 EDITABLE_KEYS = frozenset({"alignment_layer", "alignment_heads", "alignment_shift"})  # choose what is shown
 
 

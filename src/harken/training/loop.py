@@ -134,6 +134,8 @@ class Trainer:
         batches = self._batches()
         if state.step == 0:
             self._epoch()
+            if getattr(self.task, "validates_start", False) and not state.validations:
+                self._validate()  # weights that are worse than those of the start are not kept
             self._save()  # from here on there is always something to resume from
         if budget.is_validation_unknown(state):
             self._foresee_validation()

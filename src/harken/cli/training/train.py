@@ -21,6 +21,7 @@ from harken.training.folder import is_follower, launcher, request
     "harken train phrasebook-attention --out runs/attention",
     "harken train my.toml --out runs/mine --set train.max_minutes=30 --set data.source=train.en",
     "harken train pairs.tsv --out runs/mine      (data without a recipe: the job is inferred)",
+    "harken train pairs.tsv --start runs/opus --mix general.tsv --out runs/mine      (fine-tunes a translator)",
     "harken train my.toml --out runs/mine --resume      (after Ctrl-C, a crash or a power cut)",
 )
 def train(
@@ -44,20 +45,36 @@ def train(
     text_column: TextColumn = None,
     target_column: TargetColumn = None,
     pair: Pair = None,
+    start: Annotated[
+        str | None,
+        typer.Option(metavar="FOLDER", help="Translation: fine-tune the model of this folder on the pairs."),
+    ] = None,
+    mix: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="With --start: general pairs to rehearse, so that it does not forget."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Train a model as a recipe says. Ctrl-C saves a checkpoint and stops; --resume continues from there.
 
     In place of a recipe, give a file or folder of data: the job is inferred, and the recipe saved beside the run.
     """
-    settings = [part for override in overrides or [] for part in ("--set", override)]
+    from harken.recipe.files import adapt_overrides
+
+    overrides = [*(overrides or []), *adapt_overrides(start, mix)]
+    settings = [part for override in overrides for part in ("--set", override)]
     asked = request(out, resume, restart, accept_changed_data)
     quiet = quiet or is_follower()  # rank 0 of torchrun reads the recipe and says what is said
     recipe, others = recipe_of(
         recipe,
         out.parent / f"{out.name}.toml",
-        overrides or [],
-        {"task": task, "text": text_column, "target": target_column, "pair": pair},
+        overrides,
+        {
+            "task": task or ("translate" if start and not recipe.endswith(".toml") else None),
+            "text": text_column,
+            "target": target_column,
+            "pair": pair,
+        },
         (["harken", "train", recipe], ["--out", str(out), *settings]),
         keep=asked.resume,
         replace=asked.restart,

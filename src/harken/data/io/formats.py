@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from harken.data.io.table import GUESSED, OpenTable, Reading, is_table, open_tab
 from harken.errors import UserError
 
 Column = int | str | None
+SUGGESTION = "q", "s"  # keys of a text and its better translation, as POST /suggest of `harken serve` writes them
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,15 @@ def _as_text(value: Any, where: str) -> str:
 
 
 def record_pairs(records: Iterator[tuple[int, Record | None]], path: str, layout: Layout) -> Iterator[tuple[str, str]]:
-    """Two keys of every JSON object; None, a blank line, is a pair of empty sides."""
+    """Two keys of every JSON object; None, a blank line, is a pair of empty sides.
+
+    Where no keys are named, they are those of a suggestion if the first object has them, else source and target.
+    """
+    if layout.source_column is layout.target_column is None:
+        first = next(records, None)
+        keys = SUGGESTION if first and first[1] and first[1].keys() >= {*SUGGESTION} else (None, None)
+        layout = replace(layout, source_column=keys[0], target_column=keys[1])
+        records = records if first is None else chain([first], records)
     source_key = str("source" if layout.source_column is None else layout.source_column)
     target_key = str("target" if layout.target_column is None else layout.target_column)
     for number, record in records:

@@ -36,6 +36,7 @@ def load_tatoeba(train: int = TRAIN, direction: str = "en-fr") -> Corpus:
     source, target = direction.split("-")
     sides = slice(None) if source == "en" else slice(None, None, -1)
     lines = lzma.decompress(FILE.read_bytes()).decode("utf-8").splitlines()[: 2 * HELD_OUT + train]
-    pairs = [Pair(*line.split("\t")[sides]) for line in lines]
+    columns = (line.split("\t")[sides] for line in lines)
+    pairs = [Pair(first, second) for first, second in columns]
     test, valid = pairs[:HELD_OUT], pairs[HELD_OUT : 2 * HELD_OUT]
     return Corpus("tatoeba", source, target, pairs[2 * HELD_OUT :], valid, {"test": test})

@@ -51,8 +51,8 @@ class TransformerBlocksConfig(ModelTable):
         description=(
             "positions: added to the embeddings (sinusoidal, learned) or inside self-attention (relative,"
             " rotary, alibi, buckets, dependency); buckets: a learned bias for every head and range of distances,"
-            " shared by all layers (Raffel et al., 2020); dependency: distances in a dependency tree given with the data "
-            "(data.source_heads); or a registered name"
+            " shared by all layers (Raffel et al., 2020); dependency: distances in a dependency tree given with the"
+            " data (data.source_heads); or a registered name"
         ),
     )
     max_length: int = Field(

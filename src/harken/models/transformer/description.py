@@ -137,7 +137,7 @@ def _describe_mixer(block: Any) -> SelfAttention | SSRU:
     return SelfAttention(_linear(block.attention.query_key_value), _linear(block.attention.output), norm)
 
 
-def _check_attention(layer: Any, kind: type[nn.Module]) -> None:
+def _check_attention(layer: Any, kind: type[multihead.SelfAttention] | type[multihead.CrossAttention]) -> None:
     if type(layer) is not kind:
         raise Undescribed(type(layer).__name__)
     if type(layer.score) not in (ScaledHeads, DotHeads):

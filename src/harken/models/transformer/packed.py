@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 def is_supported(model: TranslationModel) -> bool:
     """Whether `packed_loss` can replace the model's loss: Transformer blocks with dot products on both sides.
 
-    Relative, ALiBi, bucket and dependency positions, RMS norms, linear maps without bias, heads of another width, dropout on attention weights, mixtures of experts and SSRUs need padded
-    batches.
+    Relative, ALiBi, bucket and dependency positions, RMS norms, linear maps without bias, heads of another width,
+    dropout on attention weights, mixtures of experts and SSRUs need padded batches.
     """
     encoder, decoder = getattr(model, "encoder", None), getattr(model, "decoder", None)
     if type(encoder) is not TransformerEncoder or type(decoder) is not TransformerDecoder or model.join is not None:

@@ -37,7 +37,9 @@ class BucketPositions(AttentionPositions):
     def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, two_sided: bool = False) -> None:
         super().__init__()
         if buckets % 4 or max_distance <= buckets // 2:
-            raise ValueError(f"{buckets} buckets up to distance {max_distance}: choose a multiple of 4 below twice of it")
+            raise ValueError(
+                f"{buckets} buckets up to distance {max_distance}: choose a multiple of 4 below twice of it"
+            )
         self.max_distance, self.two_sided = max_distance, two_sided
         self.bias = nn.Parameter(torch.zeros(buckets, heads))
 

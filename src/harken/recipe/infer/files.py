@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.io.files import ending
+from harken.data.io.records import is_json
 from harken.data.io.table import is_table
 from harken.data.io.translation_memories import ENDINGS as MEMORIES
 from harken.data.text.tagged import iterate_tagged
@@ -22,6 +23,7 @@ from harken.recipe.infer.pairs import (
     infer_archive,
     infer_language_folder,
     infer_memory,
+    infer_suggestions,
     language_files,
 )
 from harken.recipe.infer.questions import Undecided
@@ -44,6 +46,9 @@ def infer_file(path: Path, task: str | None, text: str | None, target: str | Non
         return SPECIAL[kind](path, task)
     if kind in (*AUDIO, *IMAGES):
         raise UserError(f"{path} is a single file; give the folder of such files, with a table of their texts")
+    is_open = task in (None, "translate") and text is target is None
+    if is_open and is_json(path) and (suggestions := infer_suggestions(path, pair)) is not None:
+        return suggestions
     if is_table(path):
         return infer_table(read_sample(path), task, text, target)
     content, encoding = read_text(path)

@@ -17,6 +17,7 @@ from harken.recipe.infer.columns import Table
 from harken.registry import recipe_class
 
 MINUTES = 10.0
+EPOCHS = 8  # of fine-tuning; early stopping ends most runs before
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,9 @@ class Inferred:
         """
         budget = int(minutes) if minutes == int(minutes) else minutes
         tables = {"task": self.task, "data": self.data, **self.tables, "train": {"max_minutes": budget}}
+        if any(override.startswith("adapt.start=") for override in overrides):
+            tables |= {"train": {"max_epochs": EPOCHS}}
+            tables.pop("tokenizer", None)  # that of the start
         if any(override.startswith("model.") for override in overrides):
             tables["model"] = _default_architecture(self.task)
         values = deepcopy(tables)

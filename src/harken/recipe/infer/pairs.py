@@ -11,7 +11,9 @@ from itertools import islice, permutations, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from harken.data.io.files import COMPRESSIONS, DAMAGED, decode_lines, read_lines
+from harken.data.io.files import COMPRESSIONS, DAMAGED, MAX_LINE_BYTES, decode_lines, read_lines
+from harken.data.io.formats import SUGGESTION
+from harken.data.io.records import numbered_records
 from harken.data.io.translation_memories import read_units
 from harken.data.text.languages import THREE_LETTERS, code_in_name, detect, language_name
 from harken.errors import UserError
@@ -173,6 +175,33 @@ def infer_archive(path: Path, pair: str | None) -> Inferred | None:
                 yield row[0], row[1]
 
     return _converted_pairs(path, (source, target), pairs, "aligned files of an archive")
+
+
+def infer_suggestions(path: Path, pair: str | None) -> Inferred | None:
+    """Better translations that `harken serve --suggestions` collected; None where the file holds something else.
+
+    The pairs are copied, as the server goes on writing the file.
+    """
+
+    def records() -> Iterator[Mapping[str, Any]]:
+        return (record for _, record in numbered_records(path, MAX_LINE_BYTES) if record)
+
+    if not (first := next(records(), None)) or first.keys() != {*SUGGESTION, "source", "target"}:
+        return None
+    known = list(dict.fromkeys(f"{record['source']}-{record['target']}" for record in records()))
+    if pair is None and len(known) > 1:
+        choices = [{"pair": one} for one in known]
+        raise Undecided(f"{path} has suggestions for {', '.join(known)}", "Which languages, source first?", choices)
+    if pair is not None and pair not in known:
+        raise UserError(f"{path} has suggestions for {', '.join(known)}, not {pair}; give one of these")
+    source, target = (pair or known[0]).split("-", 1)
+
+    def pairs() -> Iterator[tuple[str, str]]:
+        for record in records():
+            if (record["source"], record["target"]) == (source, target):
+                yield " ".join(record["q"].split()), " ".join(record["s"].split())
+
+    return _converted_pairs(path, (source, target), pairs, "suggested translations")
 
 
 def _converted_pairs(

@@ -52,6 +52,9 @@ def describe(
             unknown=sources.forms[number].unknown,
             token_ids=hypothesis.tokens,
             token_scores=hypothesis.token_scores,
+            source_words=[form.fill(word) for word in form.text.split()]
+            if (form := sources.forms[number]).spans
+            else [],
         )
         for (number, hypothesis), text in zip(rows, outputs, strict=True)
     ]
@@ -73,7 +76,7 @@ def describe(
         result.source_words, source_owners = _words(translator.source, words, form.text, form, result.source)
         sizes = len(result.target_words), len(result.source_words)
         result.attention = merge_subwords(rectangle, target_owners, source_owners, *sizes)
-        if form.unknown and result.source_words != result.source.split():  # a script without spaces
+        if form.unknown and len(result.source_words) != len(form.text.split()):  # a script without spaces
             fallback = translator.source.fallback_ids
             result.unknown = sorted(
                 {owner for owner, token in zip(source_owners, words, strict=True) if token in fallback}

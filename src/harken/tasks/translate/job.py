@@ -14,8 +14,9 @@ from harken.data.fingerprints import InputFile
 from harken.data.io.files import require_file
 from harken.data.io.folders import splits_in_folder
 from harken.data.rows import Rows, rows_of
+from harken.data.text.config import DataConfig
 from harken.data.text.inputs import Inputs, evaluated_pairs, place, source_inputs
-from harken.data.text.pairs import Corpus, Pair
+from harken.data.text.pairs import Corpus, Pair, pair_key
 from harken.data.text.parallel import corpus_of_table, read_corpus
 from harken.data.text.placeholders import SAMPLE as MARKUP_SAMPLE
 from harken.data.text.placeholders import SYMBOLS, Placeholders, copied_kinds
@@ -40,6 +41,8 @@ from harken.tasks.translate.task import TranslationTask
 from harken.tasks.translate.translation import TranslationFigure
 from harken.tasks.translate.translator import TOKENIZERS, Translator
 from harken.training.config import Decision
+from harken.training.folder import MODEL
+from harken.training.weights import load_weights
 
 
 class TranslateJob(TranslationOperations, Job):
@@ -77,20 +80,29 @@ class TranslateJob(TranslationOperations, Job):
         texts = pairs.column(0), pairs.column(1)
         recipe, decisions = decide_markup(recipe, pairs, resuming)
         settings = [recipe.tokenizer.model_dump(), seed, *recipe.data.markup]
-        source, target = TOKENIZERS.learn_or_load(
-            folder, resuming, lambda: pairs.cached_tokenizers(settings, lambda: learn_tokenizers(recipe, pairs))
-        )
-        if recipe.tokenizer.kind in ("bpe", "unigram") and len(pairs) <= MOST_TEXTS:
-            SEEN_WORDS.learn_or_load(folder, resuming, lambda: SeenWords.learn(texts[0]))
+        start = None if recipe.adapt.start is None else Path(recipe.adapt.start)
+
+        def learn() -> tuple[Tokenizer, Tokenizer]:
+            if start is not None:
+                return TOKENIZERS.load(start)
+            return pairs.cached_tokenizers(settings, lambda: learn_tokenizers(recipe, pairs))
+
+        source, target = TOKENIZERS.learn_or_load(folder, resuming, learn)
+        known = None if start is None else SEEN_WORDS.load(start)
+        if recipe.tokenizer.kind in ("bpe", "unigram") and len(pairs) <= MOST_TEXTS and known != SeenWords():
+            SEEN_WORDS.learn_or_load(folder, resuming, lambda: SeenWords.learn(texts[0], known))
         model = build_model(recipe.model, source.size, target.size)
-        task = TranslationTask(recipe, corpus, model, source, target)
+        if start is not None:
+            load_weights(model, start / MODEL)
+        general = general_corpus(recipe, corpus)
+        task = TranslationTask(recipe, corpus, model, source, target, general)
         if recipe.search.shortlist:
             SHORTLIST.learn_or_load(folder, resuming, lambda: learn_from(task.train, (source.size, target.size)))
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
         fill_embeddings(pretrained, recipe, texts, model, source, target)
 
         def prepared(recipe: TranslateRecipe) -> Prepared:
-            summary = summarise(recipe, corpus, source, target, pretrained)
+            summary = summarise(recipe, corpus, source, target, pretrained, general)
             return replace(summary.prepared(task, measure(task.model).flops, corpus), decisions=decisions)
 
         def resize(smaller: TranslateRecipe) -> Prepared:
@@ -164,6 +176,23 @@ class TranslateJob(TranslationOperations, Job):
             f"perplexity {best.get('perplexity', math.nan):.3f}"
         )
 
+    def comparison(self, recipe: TranslateRecipe, metrics: Sequence[dict[str, Any]]) -> dict[str, str]:
+        """BLEU and chrF of the start and of the fine-tuned model, on own and on general held-out pairs."""
+        validations = [entry for entry in metrics if entry.get("kind") == "valid"]
+        if recipe.adapt.start is None or not validations:
+            return {}
+        before, after = validations[0], next(entry for entry in reversed(validations) if entry.get("best"))
+        rows = {}
+        for name, prefix in (("own pairs", ""), ("general pairs", "general_")):
+            if f"{prefix}bleu" in before:
+                bleu, chrf = ([entry[f"{prefix}{key}"] for entry in (before, after)] for key in ("bleu", "chrf"))
+                rows[f"{name}, before -> after"] = (
+                    f"BLEU {bleu[0]:.2f} -> {bleu[1]:.2f}, chrF {chrf[0]:.2f} -> {chrf[1]:.2f}"
+                )
+        if after["step"] == 0:
+            rows["weights"] = "those of the start: no validation was better, so what was trained is not kept"
+        return rows
+
 
 JOB = TranslateJob()
 SIZES = ("layers", "encoder_layers", "decoder_layers", "width", "embedding", "feedforward", "heads")
@@ -173,7 +202,7 @@ def sizes_of(recipe: TranslateRecipe) -> list[TranslateRecipe]:
     """This recipe and two of smaller networks, where it leaves the size open; else none."""
     config: Any = recipe.model
     pretrained = recipe.embeddings.words or recipe.embeddings.source or recipe.embeddings.target
-    if pretrained or config.model_fields_set & {*SIZES, "decoder"}:
+    if pretrained or recipe.adapt.start or config.model_fields_set & {*SIZES, "decoder"}:
         return []
     if not {"layers", "width", "dropout"} <= type(config).model_fields.keys():  # a network of the user's own
         return []
@@ -188,7 +217,7 @@ def decide_markup(
 ) -> tuple[TranslateRecipe, tuple[Decision, ...]]:
     """The recipe with the kinds of markup that its training pairs copy, where it leaves them open."""
     data, kinds = recipe.data, tuple[str, ...]()
-    if data.markup != "auto" or resuming:
+    if data.markup != "auto" or resuming or recipe.adapt.start is not None:
         return recipe, ()
     if recipe.tokenizer.kind in ("bpe", "unigram") and not data.source_heads:
         step = max(1, -(-len(pairs) // MARKUP_SAMPLE))
@@ -212,6 +241,20 @@ def learn_tokenizers(recipe: TranslateRecipe, pairs: Rows[Pair]) -> tuple[Tokeni
     return train_tokenizers(config, masked[0], masked[1], seed, SYMBOLS)
 
 
+def general_corpus(recipe: TranslateRecipe, own: Corpus) -> Corpus | None:
+    """The pairs that `adapt.mix` rehearses, some held out as `[data]` does by default; None where there are none.
+
+    Sources that are held out of the own corpus are not rehearsed.
+    """
+    if recipe.adapt.mix is None:
+        return None
+    shared = {key: getattr(recipe.data, key) for key in ("lowercase", "source_heads", "max_characters", "seed")}
+    general = read_corpus(DataConfig.model_validate({"source": recipe.adapt.mix, **shared}))
+    held_out = {pair_key(pair.source, pair.target) for pairs in (own.valid, *own.tests.values()) for pair in pairs}
+    rehearsed = [pair for pair in general.train if pair_key(pair.source, pair.target) not in held_out]
+    return replace(general, train=rehearsed)
+
+
 def fill_embeddings(
     pretrained: PretrainedEmbeddings,
     recipe: TranslateRecipe,
@@ -231,7 +274,12 @@ def fill_embeddings(
 
 
 def summarise(
-    recipe: TranslateRecipe, corpus: Corpus, source: Tokenizer, target: Tokenizer, pretrained: PretrainedEmbeddings
+    recipe: TranslateRecipe,
+    corpus: Corpus,
+    source: Tokenizer,
+    target: Tokenizer,
+    pretrained: PretrainedEmbeddings,
+    general: Corpus | None = None,
 ) -> Summary:
     """The run in facts."""
     kind, joint = recipe.tokenizer.kind, ", joint" if recipe.tokenizer.joint else ""
@@ -244,6 +292,13 @@ def summarise(
         **({"markup": copied} if copied else {}),
         **pretrained.facts,
     }
+    if recipe.adapt.start is not None:
+        facts["fine-tuned from"] = recipe.adapt.start
+    if general is not None:
+        facts["rehearsed"] = (
+            f"{recipe.adapt.mix_share:.0%} of each epoch, out of {len(general.train):,} pairs of {general.name}; "
+            f"{len(general.valid):,} held out"
+        )
     return Summary(
         corpus.name,
         recipe.model.title,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -10,8 +11,37 @@ from harken.data.text.config import DataConfig, TokenizerConfig
 from harken.errors import UserError
 from harken.models.config import ModelConfig, TransformerConfig
 from harken.models.config_embeddings import SECTION, SidedEmbeddings, SidedEmbeddingsConfig
-from harken.recipe import Recipe
+from harken.paths import Files, PathStr
+from harken.recipe import Recipe, Section, model_recipe
 from harken.search.config import TranslationSearchConfig
+
+FINE_TUNING = 0.1  # of the learning rate that a network is trained from scratch with
+PATIENCE = 2  # validations without improvement, of about eight
+
+
+class AdaptConfig(Section):
+    """A translator to start from, and pairs that keep it from forgetting what it knows."""
+
+    start: PathStr | None = Field(
+        None,
+        description=(
+            "fine-tune the translator in this folder: its network, tokenizers and search are taken over; the rate is a "
+            "tenth of that of training from scratch, and early stopping waits for 2 validations, where [train] leaves "
+            "them open"
+        ),
+    )
+    mix: Files | None = Field(
+        None, description="with start: files of general pairs to rehearse, each with both sides; some are held out"
+    )
+    mix_share: float = Field(
+        0.5, gt=0, lt=1, description="share of rehearsed pairs in every epoch, drawn anew for each"
+    )
+
+    @model_validator(mode="after")
+    def _mix_needs_start(self) -> Self:
+        if self.mix is not None and self.start is None:
+            raise ValueError("adapt.mix rehearses what a model knows: set adapt.start to its folder, or leave mix out")
+        return self
 
 
 class TranslateRecipe(Recipe):
@@ -22,14 +52,15 @@ class TranslateRecipe(Recipe):
     tokenizer: TokenizerConfig = Field(TokenizerConfig.model_validate({}), description="how text is tokenized")
     embeddings: SidedEmbeddings = Field(SidedEmbeddingsConfig.model_validate({}), description=SECTION)
     model: ModelConfig = Field(TransformerConfig.model_validate({}), description="the network; architecture chooses it")
+    adapt: AdaptConfig = Field(AdaptConfig.model_validate({}), description="a translator to fine-tune")
     search: TranslationSearchConfig = Field(TranslationSearchConfig.model_validate({}), description="beam search")
 
     @model_validator(mode="after")
     def _tied_needs_joint(self) -> TranslateRecipe:
         if self.model.tied in ("all", "embeddings") and not self.tokenizer.joint:
             raise ValueError(
-                f'model.tied is "{self.model.tied}", which needs one vocabulary for both sides: set tokenizer.joint = true, '
-                'or model.tied = "output"'
+                f'model.tied is "{self.model.tied}", which needs one vocabulary for both sides: set tokenizer.joint = '
+                'true, or model.tied = "output"'
             )
         return self
 
@@ -38,8 +69,8 @@ class TranslateRecipe(Recipe):
         sides = [side for side in ("source", "target") if getattr(self.embeddings, side) is not None]
         if self.model.tied in ("all", "embeddings") and sides:
             raise ValueError(
-                f'embeddings.{sides[0]} is of one side, but model.tied = "{self.model.tied}" gives both sides one table: set '
-                'embeddings.words, or model.tied = "output"'
+                f'embeddings.{sides[0]} is of one side, but model.tied = "{self.model.tied}" gives both sides one '
+                'table: set embeddings.words, or model.tied = "output"'
             )
         return self
 
@@ -61,6 +92,34 @@ class TranslateRecipe(Recipe):
             )
         return self
 
+    def completed(self) -> Self:
+        """With `adapt.start`, the tables of that translator; what this recipe sets of `[model]` and `[search]` holds.
+
+        Raises:
+            UserError: the folder holds no translator.
+        """
+        if self.adapt.start is None or "tokenizer" in self.model_fields_set:  # a complete recipe stays as it is
+            return self
+        from harken.training.planning.fitting import peak_rate  # imports torch, which other recipes do not need
+
+        start = model_recipe(Path(self.adapt.start))
+        if start.task != "translate":
+            raise UserError(f"adapt.start is {self.adapt.start}, a model of the task {start.task!r}; name a translator")
+        model, search = (_laid_over(getattr(start, name), getattr(self, name)) for name in ("model", "search"))
+        known = ("source_language", "target_language", "lowercase", "source_heads", "markup")
+        data = {key: getattr(start.data, key) for key in known if key not in self.data.model_fields_set}
+        train = {"learning_rate": float(f"{FINE_TUNING * peak_rate(model):.1g}"), "patience": PATIENCE}
+        train = {key: value for key, value in train.items() if key not in self.train.model_fields_set}
+        return self.model_copy(
+            update={
+                "model": model,
+                "tokenizer": start.tokenizer,
+                "search": search,
+                "data": self.data.model_copy(update=data),
+                "train": self.train.model_copy(update=train),
+            }
+        )
+
     @property
     def reads_trees(self) -> bool:
         """Whether the model is given the trees of the source, and not its words alone."""
@@ -78,6 +137,11 @@ class TranslateRecipe(Recipe):
                 f"{origin} does not say where its data is: add {' '.join(missing)} (DIR is a folder with train.en.gz, "
                 "train.de.gz, val.en.gz, val.de.gz and test files), or set data.source and data.target to your files"
             )
+
+
+def _laid_over(start: Any, own: Any) -> Any:
+    """A table of the start with the keys that the recipe sets itself."""
+    return start.model_copy(update={key: getattr(own, key) for key in own.model_fields_set if key != "architecture"})
 
 
 RECIPE = TranslateRecipe

@@ -32,9 +32,10 @@ class SeenWords:
     words: frozenset[str] = frozenset()
 
     @classmethod
-    def learn(cls, texts: Iterable[str]) -> SeenWords:
-        """From the source side of the training data."""
-        return cls(frozenset(word for text in texts for word in _words(text)))
+    def learn(cls, texts: Iterable[str], known: SeenWords | None = None) -> SeenWords:
+        """From the source side of the training data, with the `known` words of the model that is fine-tuned."""
+        words = frozenset(word for text in texts for word in _words(text))
+        return cls(words if known is None else words | known.words)
 
     def unseen(self, text: str) -> list[int]:
         """The words of a text, counted from 0 as spaces divide them, with a part that is not in the list."""

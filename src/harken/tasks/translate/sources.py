@@ -65,8 +65,7 @@ class Sources:
             forms = known_forms(lines, tokenizer, placeholders)
             if seen_words is not None:
                 forms = [
-                    replace(form, unknown=sorted({*form.unknown, *seen_words.unseen(line)}))
-                    for line, form in zip(lines, forms, strict=True)
+                    replace(form, unknown=sorted({*form.unknown, *seen_words.unseen(form.text)})) for form in forms
                 ]
             return cls(list(lines), forms)
         names = [f"sentence {number}" for number in range(1, len(lines) + 1)]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from harken.data.batching import token_batches
 from harken.data.io.token_rows import ParallelBatch
 from harken.data.packing import PackedPairs, Window, fits, pack, packed_batches, shrunk, window_of
 from harken.data.text.pairs import Corpus
@@ -23,7 +25,7 @@ from harken.search import Hypothesis, greedy_search
 from harken.search.config import SearchOptions
 from harken.search.dispatch import DecodingCall, decode
 from harken.search.graphs import release_searches
-from harken.tasks.sequence_task import SequenceTask, Sums, perplexity, refuse_too_long
+from harken.tasks.sequence_task import SequenceTask, Sums, length_batches, perplexity, refuse_too_long
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.sources import distances_of, encode_pairs, max_lengths, trees_of_pairs
 from harken.training.log import SIGNATURE
@@ -56,9 +58,25 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
     mode = "max"
 
     def __init__(
-        self, recipe: TranslateRecipe, corpus: Corpus, model: TranslationModel, source: Tokenizer, target: Tokenizer
+        self,
+        recipe: TranslateRecipe,
+        corpus: Corpus,
+        model: TranslationModel,
+        source: Tokenizer,
+        target: Tokenizer,
+        general: Corpus | None = None,
     ) -> None:
+        """
+        Args:
+            general: pairs that are rehearsed and scored beside the corpus (`adapt.mix`).
+        """
         self.recipe, self.source, self.target = recipe, source, target
+        self.validates_start = recipe.adapt.start is not None
+        self.num_own, self.num_own_valid = len(corpus.train), len(corpus.valid)
+        if general is not None:  # its pairs have the indices after those of the corpus
+            corpus = replace(
+                corpus, train=[*corpus.train, *general.train], valid=[*corpus.valid, *general.valid], tests={}
+            )
         placeholders = Placeholders.of(recipe.data.markup, source, target)
         self.train = encode_pairs(corpus.train, source, target, placeholders)
         self.valid = encode_pairs(corpus.valid, source, target, placeholders, as_read=True)
@@ -115,11 +133,29 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
     def epoch(self, number: int) -> Sequence[Indices]:
         """Packed windows, or batches bucketed by both lengths, in an order drawn for this epoch."""
         settings = self.settings
+        lengths = self.train.source.lengths, self.train.target.lengths
         if self.packs:
-            lengths = self.train.source.lengths, self.train.target.lengths
             packed.grow_positions(self.model, int(max(side.max(initial=1) for side in lengths)))
-            return packed_batches(*lengths, self.window(), seed=settings.seed, epoch=number)
-        return self.train.batches(settings.batch_tokens, seed=settings.seed, epoch=number)
+        rows = self._rows(number)
+        if rows is not None:
+            lengths = lengths[0][rows], lengths[1][rows]
+        batches: Sequence[Indices]
+        if self.packs:
+            batches = packed_batches(*lengths, self.window(), seed=settings.seed, epoch=number)
+        else:
+            batches = token_batches(*lengths, settings.batch_tokens, seed=settings.seed, epoch=number)
+        return batches if rows is None else [rows[batch] for batch in batches]
+
+    def _rows(self, number: int) -> Indices | None:
+        """The pairs of an epoch: all of the corpus, and a drawn part of those to rehearse; None where all are read."""
+        others = len(self.train) - self.num_own
+        if not others:
+            return None
+        share = self.recipe.adapt.mix_share
+        count = min(others, round(self.num_own * share / (1 - share)))
+        random = np.random.default_rng([self.settings.seed, number, others])
+        drawn = np.sort(random.choice(others, count, replace=False)) + self.num_own
+        return np.concatenate([np.arange(self.num_own), drawn])
 
     def collate(self, indices: Indices, valid: bool = False) -> TranslationBatch | PackedBatch:
         if not valid and self.packs and fits(self.train, indices, window := self.window()):
@@ -168,21 +204,32 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
     def evaluate(self, model: TranslationModel, batch: TranslationBatch | PackedBatch) -> Sums:
         """Loss without smoothing; translations of the pairs that are to be scored by BLEU, each with its index."""
         assert isinstance(batch, TranslationBatch)
-        pairs, scored = batch.pairs, self.settings.validate_sentences or len(self.valid)
-        rows = torch.from_numpy(np.flatnonzero(batch.indices < scored)).to(pairs.source.device)
+        pairs, most = batch.pairs, self.settings.validate_sentences or len(self.valid)
+        is_general = bool(batch.indices[0] >= self.num_own_valid)
+        scored = batch.indices - self.num_own_valid * is_general < most
+        rows = torch.from_numpy(np.flatnonzero(scored)).to(pairs.source.device)
         outputs: list[str] = []
         if len(rows):
             distances = None if batch.distances is None else batch.distances[rows]
             hypotheses = self._search(model, pairs.source[rows], pairs.source_lengths[rows], distances)
             outputs = [self.target.decode(hypothesis.tokens) for hypothesis in hypotheses]
-        scored_indices = batch.indices[batch.indices < scored].tolist()
+        indices = batch.indices[scored].tolist()
         if self.masked:
-            outputs = [fill(text, *self.masked[index]) for text, index in zip(outputs, scored_indices, strict=True)]
+            outputs = [fill(text, *self.masked[index]) for text, index in zip(outputs, indices, strict=True)]
+        translations = list(zip(indices, outputs, strict=True))
+        if is_general:
+            return {"general_translations": translations}
         return {
             "loss": float(model.loss(*_arguments(batch), 0.0, batch.distances)),
             "tokens": int(pairs.target_lengths.sum()),
-            "translations": list(zip(scored_indices, outputs, strict=True)),
+            "translations": translations,
         }
+
+    def valid_batches(self, part: int, parts: int) -> Iterable[Indices]:
+        """See the base; no batch has pairs of the corpus and pairs to rehearse."""
+        own, budget = self.num_own_valid, self.settings.batch_tokens
+        batches = length_batches(self.valid_lengths[:own], budget, part, parts)
+        return [*batches, *(own + batch for batch in length_batches(self.valid_lengths[own:], budget, part, parts))]
 
     def _search(
         self, model: TranslationModel, source: Tensor, lengths: Tensor, distances: Tensor | None
@@ -207,18 +254,25 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
 
     def metrics(self, sums: Sums) -> dict[str, Any]:
         """Mean loss per token, perplexity, BLEU with its signature, chrF, and the percentage of exact matches."""
-        loss, translations = sums["loss"] / sums["tokens"], dict(sums["translations"])
-        indices = sorted(translations)
-        outputs, references = [translations[i] for i in indices], [self.references[i] for i in indices]
-        bleu = corpus_bleu(outputs, references)
+        loss, (outputs, references) = sums["loss"] / sums["tokens"], self._in_order(sums["translations"])
+        bleu, general = corpus_bleu(outputs, references), dict[str, float]()
+        if others := sums.get("general_translations"):
+            scored = self._in_order(others)
+            general = {"general_bleu": corpus_bleu(*scored).value, "general_chrf": corpus_chrf(*scored).value}
         return {
             "loss": loss,
             "perplexity": perplexity(loss),
             "bleu": bleu.value,
             "chrf": corpus_chrf(outputs, references).value,
             "exact_match": exact_match(outputs, references).value,
+            **general,
             SIGNATURE: bleu.signature,
         }
+
+    def _in_order(self, translations: Sequence[tuple[int, str]]) -> tuple[list[str], list[str]]:
+        """Translations in the order of their indices, and the references."""
+        texts = dict(translations)
+        return [texts[index] for index in sorted(texts)], [self.references[index] for index in sorted(texts)]
 
 
 def _loss(model: TranslationModel, *arguments: Any) -> Tensor:

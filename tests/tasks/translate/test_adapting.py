@@ -1,0 +1,155 @@
+"""Fine-tuning of a translator: its start, rehearsal, scores before and after, and models that got worse."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import harken
+from harken.errors import UserError
+from harken.recipe import load_recipe
+from harken.recipe.infer import Undecided, infer
+from harken.tasks.translate.job import JOB, general_corpus
+from harken.training.log import read_metrics
+from harken.training.weights import load_tensors
+
+WORDS = ("black", "old", "small", "red", "good", "new")
+MACHINE = ["train.workers=1", "train.threads=1", "train.precision=float32", "train.device=cpu"]
+SHORT = [*MACHINE, "train.max_epochs=2", "train.batch_tokens=64", "data.valid_size=6", "data.test_size=0"]
+
+
+def write_pairs(path: Path, noun: str, translation: str) -> Path:
+    lines = [f"the {a} {b} {noun}\tle {translation} {a} {b}" for a in WORDS for b in WORDS]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("adapting")
+    write_pairs(folder / "general.tsv", "cat", "chat")
+    write_pairs(folder / "own.tsv", "dog", "chien")
+    recipe = {
+        "data": {"source": str(folder / "general.tsv"), "source_language": "en", "target_language": "fr"},
+        "tokenizer": {"kind": "character"},
+        "model": {"architecture": "transformer", "width": 16, "heads": 2, "layers": 1, "feedforward": 32},
+        "search": {"beam": 3},
+        "train": {"max_steps": 5, "batch_tokens": 128, "validate_every": 5},
+    }
+    harken.train(recipe, folder / "start", overrides=MACHINE, progress=False)
+    return folder / "start"
+
+
+def adapted(start: Path, out: Path, *overrides: str, mix: bool = False) -> Any:
+    general = start.parent / "general.tsv" if mix else None
+    return harken.train(
+        start.parent / "own.tsv", out, start=start, mix=general, overrides=[*SHORT, *overrides], progress=False
+    )
+
+
+def test_tables_are_those_of_the_start_and_rates_are_low(start: Path, tmp_path: Path) -> None:
+    own = load_recipe(start / "recipe.toml")
+    file = tmp_path / "mine.toml"
+    file.write_text(f'[data]\nsource = "{start.parent / "own.tsv"}"\n[adapt]\nstart = "{start}"\n')
+    recipe = load_recipe(file, ["search.beam=2", "model.architecture=transformer", "model.dropout=0.3"])
+    assert recipe.tokenizer == own.tokenizer and recipe.data.target_language == "fr"
+    assert recipe.model == own.model.model_copy(update={"dropout": 0.3}) and recipe.search.beam == 2
+    assert recipe.train.learning_rate == 4e-4 and recipe.train.patience == 2  # a tenth of 4e-3
+    assert load_recipe(file, ["train.learning_rate=1e-3"]).train.learning_rate == 1e-3
+
+
+def test_a_run_begins_with_the_weights_of_the_start_and_reports_both(start: Path, tmp_path: Path) -> None:
+    recipe = load_recipe(start / "recipe.toml")
+    recipe = recipe.model_copy(update={"adapt": type(recipe.adapt)(start=str(start))})
+    model = JOB.prepare(recipe, tmp_path / "prepared", False).task.model
+    weights = load_tensors(start / "model.safetensors")[0]
+    assert all(torch.equal(value, weights[name]) for name, value in model.named_parameters())
+
+    result = adapted(start, tmp_path / "mine", "train.learning_rate=0.01", mix=True)
+    assert result.source.encode("the cat") == harken.load(start).source.encode("the cat")
+    first, *others = [entry for entry in read_metrics(tmp_path / "mine") if entry["kind"] == "valid"]
+    assert first["step"] == 0 and others and {"bleu", "chrf", "general_bleu", "general_chrf"} <= first.keys()
+    card = (tmp_path / "mine" / "card.md").read_text()
+    assert f"| own pairs, before -> after | BLEU {first['bleu']:.2f} -> " in card and "| general pairs, before" in card
+    saved = load_recipe(tmp_path / "mine" / "recipe.toml")  # trains the same run
+    harken.train(saved, tmp_path / "again", progress=False)
+    one, other = (load_tensors(tmp_path / name / "model.safetensors")[0] for name in ("mine", "again"))
+    assert all(torch.equal(one[key], other[key]) for key in one)
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.5, 30), (0.25, 10)])
+def test_every_epoch_has_its_share_of_general_pairs(start: Path, tmp_path: Path, share: float, count: int) -> None:
+    values = {
+        "data": {"source": str(start.parent / "own.tsv"), "valid_size": 6},
+        "adapt": {"start": str(start), "mix": str(start.parent / "general.tsv"), "mix_share": share},
+    }
+    recipe = harken.recipe.as_recipe(values, MACHINE)
+    task = JOB.prepare(recipe, tmp_path / "prepared", False).task
+    epochs = [np.sort(np.concatenate([*task.epoch(number)])) for number in (0, 0, 1)]
+    for rows in epochs:
+        assert rows[:30].tolist() == list(range(30)) and len(rows) == 30 + count
+    assert np.array_equal(epochs[0], epochs[1])
+    assert count == 30 or not np.array_equal(epochs[0], epochs[2])
+
+
+def test_a_model_that_got_worse_is_not_kept(
+    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = type(JOB.prepare(load_recipe(start / "recipe.toml"), tmp_path / "prepared", False).task)
+    scores, metrics = iter(range(100, 0, -1)), task.metrics
+    monkeypatch.setattr(task, "metrics", lambda self, sums: {**metrics(self, sums), "bleu": float(next(scores))})
+    own = start.parent / "own.tsv"
+    harken.train(own, tmp_path / "mine", start=start, overrides=[*SHORT, "train.validate_every=1"])
+    one, other = (load_tensors(folder / "model.safetensors")[0] for folder in (start, tmp_path / "mine"))
+    assert all(torch.equal(one[key], other[key]) for key in one)
+    assert "those of the start" in (tmp_path / "mine" / "card.md").read_text()
+    assert "those of the start" in "".join(capsys.readouterr())
+    assert read_metrics(tmp_path / "mine")[-1]["step"] == 2  # early stopping
+
+
+@pytest.mark.parametrize("at", [0, 2])
+def test_a_resumed_run_ends_the_same(start: Path, tmp_path: Path, ends_the_same: Callable[..., Any], at: int) -> None:
+    file = tmp_path / "mine.toml"
+    tables = f'[adapt]\nstart = "{start}"\nmix = "{start.parent / "general.tsv"}"\n'
+    file.write_text(f'[data]\nsource = "{start.parent / "own.tsv"}"\n{tables}')
+    ends_the_same(file, [*SHORT, "train.validate_every=2", "train.checkpoint_every=1"], at)
+
+
+def test_what_cannot_be_adapted_is_refused(start: Path, tmp_path: Path) -> None:
+    own = start.parent / "own.tsv"
+    with pytest.raises(UserError, match="no finished model folder"):
+        harken.train(own, tmp_path / "mine", start=tmp_path, progress=False)
+    with pytest.raises(UserError, match=r"set adapt\.start"):
+        harken.train(own, tmp_path / "mine", mix=own, overrides=SHORT, progress=False)
+    assert not (tmp_path / "mine").exists()
+
+
+def test_suggestions_are_training_data(start: Path, tmp_path: Path) -> None:
+    pairs = [line.split("\t") for line in (start.parent / "own.tsv").read_text().splitlines()]
+    records = [{"q": q, "s": s, "source": "en", "target": "fr"} for q, s in pairs]
+    file = tmp_path / "suggestions.jsonl"
+    file.write_text("".join(json.dumps(record) + "\n" for record in records))
+    model = harken.train(file, tmp_path / "mine", start=start, overrides=SHORT, progress=False)
+    corpus = JOB.load_data(model.recipe)
+    assert {(pair.source, pair.target) for pair in (*corpus.train, *corpus.valid)} == {tuple(pair) for pair in pairs}
+    assert (model.recipe.data.source_language, model.recipe.data.target_language) == ("en", "fr")
+    mixed = harken.train(
+        start.parent / "own.tsv", tmp_path / "mixed", start=start, mix=file, overrides=SHORT, progress=False
+    )
+    own = JOB.load_data(mixed.recipe)
+    general = general_corpus(mixed.recipe, own)
+    assert general is not None
+    held_out = {pair.source for pair in (*own.valid, *general.valid)}
+    assert {pair.source for pair in general.train} == {source for source, _ in pairs} - held_out
+    assert f"out of {len(general.train)} pairs of suggestions" in (mixed.folder / "card.md").read_text()
+
+    file.write_text(file.read_text() + json.dumps({**records[0], "target": "de"}) + "\n")
+    with pytest.raises(Undecided, match="en-fr, en-de"):
+        infer(file)
+    with pytest.raises(UserError, match="not en-it"):
+        infer(file, pair="en-it")
+    assert len(list(infer(file, pair="en-de").conversions["source"].lines())) == 1
