@@ -30,7 +30,7 @@ ALLOWED = {
     "sweeps": {"api", "inspection", "metrics", "recipe", "registry", "run", "run_folders", "serving"}
     | {"tasks", "training"},
     "adopt": {"api", "tasks", "training", "recipe", "data"},
-    "export": {"tasks", "models", "nn", "kernels", "data"},
+    "export": {"adopt", "tasks", "training", "models", "nn", "kernels", "data"},
     "estimators": {"tasks", "training", "data", "metrics", "recipe", "registry", "plan", "card", "api"},
     "serving": INNER_PACKAGES | {"tasks", "api", "recipe", "registry"},
     "lab": INNER_PACKAGES | {"embeddings", "tasks", "api", "card", "recipe", "registry"},

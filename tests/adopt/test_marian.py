@@ -131,6 +131,31 @@ def test_the_same_translations(adopted: Any, peer: tuple[Any, Any], lines: list[
     assert sum(same) >= len(same) - 1  # ties and rounding
 
 
+def test_an_exported_model_is_that_of_before(
+    adopted: Any, peer: tuple[Any, Any], lines: list[str], tmp_path: Path
+) -> None:
+    from harken.export import export_model
+
+    folder = export_model(adopted, "huggingface", tmp_path / "exported")
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    ids = torch.tensor([tokenizer.get_vocab()[text] for text in peer[1].convert_ids_to_tokens(range(len(peer[1])))])
+    texts = [*lines[:8], ">>fra<< the black cat sleeps"]
+    batch = peer[1](texts, return_tensors="pt", padding=True)
+    again = tokenizer(texts, return_tensors="pt", padding=True)
+    assert torch.equal(ids[batch.input_ids], again.input_ids)
+    target = torch.randint(2, len(ids) - 1, (9, 7))
+    target[:, 0] = peer[0].config.pad_token_id
+    with torch.no_grad():
+        theirs = peer[0](**batch, decoder_input_ids=target).logits
+        own = model(**again, decoder_input_ids=ids[target]).logits
+    assert (own[:, :, ids] - theirs).abs().max() < 1e-5 * theirs.abs().max()
+    before, after = peer[0].model.decoder.layers[1].fc2.weight, model.model.decoder.layers[1].fc2.weight
+    assert torch.equal(before, after)  # the features are in Marian's order again
+    returned = adopt(folder, tmp_path / "again")
+    assert [result.text for result in returned.translate(lines)] == [result.text for result in adopted.translate(lines)]
+
+
 def test_the_recipe_names_languages_and_search(adopted: Any) -> None:
     recipe = harken.load(adopted.folder).recipe
     assert (recipe.data.source_language, recipe.data.target_language, recipe.search.beam) == ("en", "fr", 4)

@@ -6,6 +6,7 @@ layer may get another order, which changes no output.
 
     marian    OPUS-MT: two SentencePiece models over one vocabulary
     t5, mt5   T5, T5 v1.1, mT5, Flan-T5: one SentencePiece model
+    pegasus   what `harken export` writes for models with the norms before each sub-layer
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ from harken.training.digests import write_digests
 from harken.training.folder import CARD, MODEL, RECIPE
 from harken.training.weights import save_tensors
 
-ARCHITECTURES = {"marian": read_marian, "t5": read_t5, "mt5": read_t5}  # by the model_type of config.json
+ARCHITECTURES = {  # by the model_type of config.json
+    "marian": read_marian,
+    "pegasus": read_marian,
+    "t5": read_t5,
+    "mt5": read_t5,
+}
 
 
 def adopt(folder: str | Path, out: str | Path) -> Any:

@@ -6,7 +6,8 @@ so the features of every layer are put into the other order here:
 
     feature 2k of harken is feature k of Marian, feature 2k + 1 is feature D/2 + k
 
-The decoder starts with the padding token, whose embedding becomes that of BOS.
+The decoder starts with the padding token, whose embedding becomes that of BOS. Pegasus models with Marian's tokenizer,
+as `harken export` writes them, differ in the place of the norms alone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harken.adopt.bart import block_tensors
 from harken.adopt.files import Adopted, read_json, read_weights
 from harken.adopt.pieces import read_pieces, with_vocabulary
 from harken.data.tokenizers.base import SOURCE, TARGET
@@ -52,7 +54,7 @@ def read_marian(folder: Path, config: dict[str, Any]) -> Adopted:
         if config[f"encoder_{name}"] != config[f"decoder_{name}"]:
             raise UserError(f"{folder} has another {name} in its decoder than in its encoder, which cannot be adopted")
     vocabulary = read_json(folder / "vocab.json")
-    models = [(folder / name).read_bytes() for name in ("source.spm", "target.spm")]
+    models = [_read_model(folder / name) for name in ("source.spm", "target.spm")]
     texts, rows = _vocabulary(vocabulary, models, config)
     languages = {text: f"{SPACE}{text}" for text in texts if LANGUAGE_TOKEN.fullmatch(text)}
     tokenizers = [SubwordTokenizer(with_vocabulary(model, texts, languages)) for model in models]
@@ -60,6 +62,14 @@ def read_marian(folder: Path, config: dict[str, Any]) -> Adopted:
     return Adopted(
         recipe, _tensors(read_weights(folder), config, rows), list(zip(tokenizers, (SOURCE, TARGET), strict=True))
     )
+
+
+def _read_model(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as problem:
+        reason = problem.strerror
+        raise UserError(f"{path} cannot be read ({reason}); copy the whole folder of the model") from None
 
 
 def _vocabulary(vocabulary: dict[str, int], models: list[bytes], config: dict[str, Any]) -> tuple[list[str], Tensor]:
@@ -99,7 +109,7 @@ def _recipe(folder: Path, config: dict[str, Any], size: int) -> TranslateRecipe:
                 "dropout": config.get("dropout", 0.1),
                 "attention_dropout": config.get("attention_dropout", 0.0),
                 "feedforward_dropout": config.get("activation_dropout", 0.0),
-                "norm": "post",
+                "norm": "pre" if config["model_type"] == "pegasus" else "post",
                 "activation": activation,
                 "output_bias": True,
                 "tied": "all",
@@ -112,56 +122,24 @@ def _recipe(folder: Path, config: dict[str, Any], size: int) -> TranslateRecipe:
     )
 
 
+def features(width: int) -> Tensor:
+    """(D,) for every feature of harken the feature of Marian: 0, D/2, 1, D/2 + 1, ..."""
+    return torch.arange(width).view(2, -1).t().reshape(-1)
+
+
 def _tensors(weights: dict[str, Tensor], config: dict[str, Any], rows: Tensor) -> dict[str, Tensor]:
     """The weights by harken's names, with features and rows in harken's order."""
     width = config["d_model"]
-    order = torch.arange(width).view(2, -1).t().reshape(-1)  # 0, D/2, 1, D/2 + 1, ...
+    order = features(width)
     unknown = rows[UNK]
     embedding = weights["model.shared.weight"].float()[torch.where(rows < 0, unknown, rows)][:, order]
     bias = weights["final_logits_bias"].float().reshape(-1)[torch.where(rows < 0, unknown, rows)]
     bias = torch.where((rows < 0) | ~bias.isfinite(), torch.tensor(NEVER), bias)
-    tensors = {"output_weight": embedding, "output_bias": bias}  # tied with both embeddings
-    for side in ("encoder", "decoder"):
-        for layer in range(config[f"{side}_layers"]):
-            block = _Block(weights, f"model.{side}.layers.{layer}.", order)
-            prefix = f"{side}.stack.blocks.{layer}."
-            tensors |= {f"{prefix}{name}": value for name, value in block.tensors(side == "decoder").items()}
-    return tensors
-
-
-class _Block:
-    """The weights of one layer, with the features of its inputs and outputs in another order."""
-
-    def __init__(self, weights: dict[str, Tensor], prefix: str, order: Tensor) -> None:
-        self._weights, self._prefix, self._order = weights, prefix, order
-
-    def tensors(self, has_cross: bool) -> dict[str, Tensor]:
-        """By harken's names, within the block."""
-        tensors = {
-            **self._reading("attention.query_key_value", *(f"self_attn.{name}_proj" for name in "qkv")),
-            **self._writing("attention.output", "self_attn.out_proj"),
-            **self._norm("attention_norm", "self_attn_layer_norm"),
-            **self._reading("feedforward.expand", "fc1"),
-            **self._writing("feedforward.contract", "fc2"),
-            **self._norm("feedforward_norm", "final_layer_norm"),
-        }
-        if has_cross:
-            tensors |= self._reading("cross.query", "encoder_attn.q_proj")
-            tensors |= self._reading("cross.key_value", "encoder_attn.k_proj", "encoder_attn.v_proj")
-            tensors |= self._writing("cross.output", "encoder_attn.out_proj")
-            tensors |= self._norm("cross_norm", "encoder_attn_layer_norm")
-        return tensors
-
-    def _get(self, name: str) -> Tensor:
-        return self._weights[f"{self._prefix}{name}"].float()
-
-    def _reading(self, name: str, *parts: str) -> dict[str, Tensor]:
-        """A linear map of features: its columns are reordered; several maps become one."""
-        weight = torch.cat([self._get(f"{part}.weight") for part in parts])[:, self._order]
-        return {f"{name}.weight": weight, f"{name}.bias": torch.cat([self._get(f"{part}.bias") for part in parts])}
-
-    def _writing(self, name: str, part: str) -> dict[str, Tensor]:
-        """A linear map to features: its rows are reordered."""
-        return {f"{name}.{kind}": self._get(f"{part}.{kind}")[self._order] for kind in ("weight", "bias")}
-
-    _norm = _writing
+    # The output weight is tied with both embeddings.
+    tensors = {"output_weight": embedding, "output_bias": bias} | block_tensors(weights, config, order)
+    return tensors | {
+        f"{side}.stack.norm.{kind}": weights[name].float()[order]
+        for side in ("encoder", "decoder")
+        for kind in ("weight", "bias")
+        if (name := f"model.{side}.layer_norm.{kind}") in weights
+    }

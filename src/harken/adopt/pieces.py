@@ -4,12 +4,18 @@ A SentencePiece model is a protocol buffer; of its fields only the pieces are wr
 
     1 pieces, each 1 text, 2 score, 3 type (1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte)
     2 trainer_spec, of it 3 model_type (1 unigram, 2 byte-pair encoding)
+    3 normalizer_spec, of it 2 the rules by which characters are replaced, compiled
 """
 
 from __future__ import annotations
 
+import io
 import struct
+import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from harken.data.tokenizers.tokens import SPECIALS, UNK
@@ -17,6 +23,7 @@ from harken.errors import UserError
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
 PIECES, TRAINER, MODEL_TYPE, BYTE_PAIRS = 1, 2, 3, 2
+NORMALIZER, RULES = 3, 2
 VARINT, DOUBLE, BYTES, FLOAT = 0, 1, 2, 5  # wire types
 UNKNOWN_PENALTY = 10.0  # by which an unknown character scores below the lowest piece
 
@@ -67,8 +74,50 @@ def with_vocabulary(model: bytes, texts: Sequence[str], user_defined: Mapping[st
     ]
     if _model_type(model) == BYTE_PAIRS and any(text not in known and text not in others for text in texts):
         raise UserError("a vocabulary has pieces that its SentencePiece model (byte-pair encoding) does not have")
+    return with_pieces(model, [*special, *pieces])
+
+
+def with_pieces(model: bytes, pieces: Sequence[Piece]) -> bytes:
+    """The model with other pieces."""
     rest = b"".join(_field(number, wire, value) for number, wire, value in _fields(model) if number != PIECES)
-    return b"".join(_field(PIECES, BYTES, _write_piece(piece)) for piece in [*special, *pieces]) + rest
+    return b"".join(_field(PIECES, BYTES, _write_piece(piece)) for piece in pieces) + rest
+
+
+def with_spaces(model: bytes) -> bytes:
+    """The model with rules that read white space of any kind as a space, and ▁ as _, as harken's tokenizer does.
+
+    A model that has rules of its own stays as it is.
+    """
+    fields = list(_fields(model))
+    if any(number == RULES and value for number, value in _normalizer(fields)):
+        return model
+    rules = _field(RULES, BYTES, _space_rules())
+    return b"".join(
+        _field(number, wire, value + rules if number == NORMALIZER else value) for number, wire, value in fields
+    )
+
+
+def _normalizer(fields: Sequence[tuple[int, int, bytes]]) -> list[tuple[int, bytes]]:
+    """Number and value of the fields of the normaliser."""
+    spec = next((value for number, _, value in fields if number == NORMALIZER), b"")
+    return [(number, value) for number, _, value in _fields(spec)]
+
+
+@cache
+def _space_rules() -> bytes:
+    """The compiled rules, taken from a small model that sentencepiece makes with them."""
+    import sentencepiece
+
+    spaces = [code for code in range(sys.maxunicode) if chr(code).isspace() and chr(code) != " "]
+    with tempfile.TemporaryDirectory() as folder:
+        rules = Path(folder, "rules.tsv")
+        rules.write_text("".join(f"{code:X}\t20\n" for code in spaces) + "2581\t5F\n", encoding="utf-8")
+        compiled = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(["a b"]), model_writer=compiled, model_type="char", vocab_size=6,
+            hard_vocab_limit=False, normalization_rule_tsv=str(rules), minloglevel=2,
+        )  # fmt: skip
+    return dict(_normalizer(list(_fields(compiled.getvalue()))))[RULES]
 
 
 def _model_type(model: bytes) -> int:

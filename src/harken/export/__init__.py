@@ -1,4 +1,4 @@
-"""Trained translators in the formats of other runtimes: ONNX and CTranslate2.
+"""Trained translators in the formats of other runtimes: ONNX, CTranslate2 and Hugging Face's format.
 
 model = harken.load("runs/demo")
 export_model(model, "onnx", "runs/demo-onnx")
@@ -14,7 +14,10 @@ from harken.files import atomic_folder, expand_user
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
 
-__all__ = ["export_model"]
+__all__ = ["FORMATS", "export_model"]
+
+Format = Literal["onnx", "ctranslate2", "huggingface"]
+FORMATS = {"onnx": "ONNX", "ctranslate2": "CTranslate2", "huggingface": "Hugging Face's format"}
 
 README = """# {name}
 
@@ -30,7 +33,7 @@ A translator that harken exported to {format}. It is the network and its tokeniz
 """
 
 
-def export_model(translator: Translator, to: Literal["onnx", "ctranslate2"], out: Path | str) -> Path:
+def export_model(translator: Translator, to: Format, out: Path | str) -> Path:
     """Write a translator into a new or an empty folder, which appears when everything in it is complete.
 
     Raises:
@@ -38,10 +41,12 @@ def export_model(translator: Translator, to: Literal["onnx", "ctranslate2"], out
             format's package is not installed.
     """
     from harken.export.ctranslate2 import export_ctranslate2
+    from harken.export.huggingface import export_huggingface
     from harken.export.onnx import export_onnx
 
+    exporters = {"onnx": export_onnx, "ctranslate2": export_ctranslate2, "huggingface": export_huggingface}
     with atomic_folder(out) as temporary:
-        (export_onnx if to == "onnx" else export_ctranslate2)(translator, temporary)
+        exporters[to](translator, temporary)
         (temporary / "README.md").write_text(_describe(translator, to), encoding="utf-8")
     return expand_user(out)
 
@@ -51,7 +56,7 @@ def _describe(translator: Translator, to: str) -> str:
     search = translator.recipe.search
     return README.format(
         name="Exported translator" if translator.folder is None else translator.folder.name,
-        format={"onnx": "ONNX", "ctranslate2": "CTranslate2"}[to],
+        format=FORMATS[to],
         stopping=search.stopping,
         length_penalty=search.length_penalty,
     )

@@ -63,27 +63,27 @@ def export_ctranslate2(translator: Translator, folder: Path) -> None:
     save_tokenizers(folder, translator.source, translator.target)
 
 
-def describe_sides(model: Any) -> tuple[Stack, Stack]:
+def describe_sides(model: Any, form: str = "CTranslate2") -> tuple[Stack, Stack]:
     """The descriptions of encoder and decoder.
 
     Raises:
-        UserError: CTranslate2 has no form for the model.
+        UserError: the form has no place for a part of the model.
     """
     sides = (getattr(model, "encoder", None), TransformerEncoder), (getattr(model, "decoder", None), TransformerDecoder)
     stacks = []
     for side, kind in sides:
         if type(side) is not kind:
             name = type(model if side is None else side).__name__
-            raise UserError(f"CTranslate2 has no form for {name}; it takes Transformers with encoder and decoder")
+            raise UserError(f"{form} has no form for {name}; it takes Transformers with encoder and decoder")
         try:
             stacks.append(describe_stack(side.stack))
             check(stacks[-1])
             if stacks[-1].slopes is not None:
                 raise Undescribed("model.positions = 'alibi'")
         except Undescribed as option:
-            raise UserError(f"CTranslate2 has no form for {option}; train without it to export the model") from option
+            raise UserError(f"{form} has no form for {option}; train without it to export the model") from option
     if model.join is not None or not isinstance(model.narrow, nn.Identity):
-        raise UserError("CTranslate2 has no form for an encoder and a decoder of unequal width; train with equal ones")
+        raise UserError(f"{form} has no form for an encoder and a decoder of unequal width; train with equal ones")
     return stacks[0], stacks[1]
 
 

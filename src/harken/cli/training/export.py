@@ -14,16 +14,21 @@ from harken.cli.messages import logger
 @examples(
     "harken export runs/demo --to onnx --out runs/demo-onnx",
     "harken export runs/demo --to ctranslate2 --out runs/demo-ct2",
+    "harken export runs/opus --format huggingface --out runs/opus-hf",
 )
 def export(
     model: ModelFolder,
     to: Annotated[
-        Literal["onnx", "ctranslate2"],
-        typer.Option(help="onnx: encoder and decoder step; ctranslate2: Transformers for CTranslate2."),
+        Literal["onnx", "ctranslate2", "huggingface"],
+        typer.Option(
+            "--to",
+            "--format",
+            help="onnx: encoder and decoder step; ctranslate2, huggingface: Transformers for these packages.",
+        ),
     ],
     out: Annotated[Path, typer.Option(parser=output_folder, metavar="DIR", help="An empty or a new folder.")],
 ) -> None:
-    """Write a translator in the format of another runtime: ONNX or CTranslate2."""
+    """Write a translator in the format of another runtime: ONNX, CTranslate2 or transformers."""
     from harken.export import export_model
 
     export_model(load_for("translate", model), to, out)

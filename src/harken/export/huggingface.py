@@ -1,0 +1,188 @@
+"""Transformers in Hugging Face's format, for the package `transformers`: the reverse of `harken.adopt`.
+
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained("runs/hf")
+    tokenizer = transformers.AutoTokenizer.from_pretrained("runs/hf")
+
+A model with the norms after each sub-layer is a Marian model; one with the norms before them is a Pegasus model, which
+has Marian's positions and biases. Both get Marian's tokenizer, which runs the SentencePiece models as they are, and its
+vocabulary: </s>, <unk>, the pieces, <pad>. The decoder starts with <pad>, which has the embedding of harken's BOS.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from harken.adopt.bart import block_weights
+from harken.adopt.marian import LANGUAGE_TOKEN, features
+from harken.adopt.pieces import USER_DEFINED, read_pieces, with_pieces, with_spaces
+from harken.data.tokenizers.subword import SPACE, SubwordTokenizer
+from harken.data.tokenizers.tokens import BOS, EOS, SPECIALS, UNK
+from harken.errors import UserError
+from harken.export.ctranslate2 import describe_sides
+from harken.files import atomic_write
+from harken.kernels.decoding.description import Stack
+from harken.nn.positions.absolute import SinusoidalPositions, sinusoids
+from harken.training.weights import save_tensors
+
+if TYPE_CHECKING:
+    from harken.tasks.translate.translator import Translator
+
+FORM = "Hugging Face's format"
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
+EPSILON = 1e-5  # of the norms, which no option of Marian and Pegasus changes
+POSITIONS = 1024  # rows of the table of sinusoids
+CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
+EMBEDDINGS = {"source_embedding.weight", "target_embedding.weight", "output_weight", "output_bias"}
+
+
+def export_huggingface(translator: Translator, folder: Path) -> None:
+    """Write a translator into an empty folder.
+
+    Raises:
+        UserError: the model has a part that neither Marian nor Pegasus has, or its tokenizers are no subwords.
+    """
+    model: Any = translator.model
+    encoder, decoder = describe_sides(model, FORM)
+    check(model, encoder, decoder)
+    sides = subwords(translator, FORM)
+    rows = torch.tensor([EOS, UNK, *range(len(SPECIALS), sides[0].size), BOS])
+    kind = "pegasus" if encoder.pre else "marian"
+    save_tensors(folder / "model.safetensors", weights_of(model, rows, kind), {"format": "pt"})
+    numbers = {"pad_token_id": len(rows) - 1, "eos_token_id": 0, "decoder_start_token_id": len(rows) - 1}
+    write_json(folder / "config.json", config_of(translator, encoder, decoder, kind, len(rows)) | numbers)
+    write_json(folder / "generation_config.json", generation_of(translator, len(rows) - 1) | numbers)
+    write_tokenizer(translator, sides, folder)
+
+
+def check(model: Any, *stacks: Stack) -> None:
+    """Refuse what Marian and Pegasus have no option for.
+
+    Raises:
+        UserError: with the name of the option.
+    """
+    for stack in stacks:
+        options = {
+            "model.positions other than 'sinusoidal'": type(stack.positions) is not SinusoidalPositions,
+            f"model.activation = {stack.activation!r}": stack.activation not in ACTIVATIONS,
+            "model.attention = 'dot'": not stack.scaled,
+            "another norm or activation in the decoder": (stack.pre, stack.activation)
+            != (stacks[0].pre, stacks[0].activation),
+            "norms with another epsilon": stack.epsilon != EPSILON,
+        }
+        for option, is_set in options.items():
+            if is_set:
+                raise UserError(f"{FORM} has no form for {option}; train without it to export the model")
+    embedding = model.output_weight
+    if model.source_embedding.weight is not embedding or model.target_embedding.weight is not embedding:
+        raise UserError(f'{FORM} needs one matrix for all words; train with tokenizer.joint = true, model.tied = "all"')
+
+
+def subwords(translator: Translator, form: str) -> tuple[SubwordTokenizer, SubwordTokenizer]:
+    """Both tokenizers, which have the same pieces.
+
+    Raises:
+        UserError: they are no subwords, or have other pieces.
+    """
+    source, target = translator.source, translator.target
+    if not isinstance(source, SubwordTokenizer) or not isinstance(target, SubwordTokenizer):
+        raise UserError(f"{form} needs SentencePiece; train with tokenizer.kind = bpe or unigram to export the model")
+    if source.pieces(range(source.size)) != target.pieces(range(target.size)):
+        raise UserError(f"{form} needs one vocabulary for both sides; train with tokenizer.joint = true to export it")
+    return source, target
+
+
+def weights_of(model: Any, rows: Tensor, kind: str) -> dict[str, Tensor]:
+    """The weights by Marian's names, with features and rows in its order.
+
+    Raises:
+        UserError: a parameter has no place there.
+    """
+    own = {name: value.detach().float().cpu() for name, value in model.named_parameters()}
+    width = model.output_weight.shape[1]
+    order = features(width).argsort()
+    bias = torch.zeros(len(model.output_weight)) if model.output_bias is None else own["output_bias"]
+    weights = {
+        "model.shared.weight": model.output_weight.detach().float().cpu()[rows][:, order],
+        "final_logits_bias": bias[rows][None],
+    }
+    norms = {f"{side}.stack.norm.{part}": side for side in ("encoder", "decoder") for part in ("weight", "bias")}
+    for name, side in norms.items():
+        if name in own:
+            weights[f"model.{side}.layer_norm.{name.rpartition('.')[2]}"] = own[name][order]
+    if kind == "pegasus":  # transformers computes Marian's itself
+        table = sinusoids(POSITIONS, width)[:, order]
+        weights |= {f"model.{side}.embed_positions.weight": table.clone() for side in ("encoder", "decoder")}
+    blocks = block_weights(own, order)
+    count = sum(value.numel() for value in blocks.values()) + sum(own[name].numel() for name in norms if name in own)
+    if count != sum(value.numel() for name, value in own.items() if name not in EMBEDDINGS):
+        raise UserError(f"{FORM} has no form for a part of this model beside its blocks; train without it")
+    return weights | blocks
+
+
+def config_of(translator: Translator, encoder: Stack, decoder: Stack, kind: str, size: int) -> dict[str, Any]:
+    """config.json without the special tokens."""
+    sides = {"encoder": encoder, "decoder": decoder}
+    model: Any = translator.recipe.model
+    return {
+        "architectures": [CLASSES[kind]],
+        "model_type": kind,
+        "is_encoder_decoder": True,
+        "vocab_size": size,
+        "d_model": encoder.width,
+        **{f"{side}_layers": len(stack.layers) for side, stack in sides.items()},
+        **{f"{side}_attention_heads": stack.heads for side, stack in sides.items()},
+        **{f"{side}_ffn_dim": stack.feedforward for side, stack in sides.items()},
+        "activation_function": ACTIVATIONS[encoder.activation],
+        "dropout": model.dropout,
+        "attention_dropout": model.attention_dropout,
+        "activation_dropout": model.feedforward_dropout,
+        "max_position_embeddings": POSITIONS,
+        "scale_embedding": True,
+        "tie_word_embeddings": True,
+        "bos_token_id": None,
+        "forced_eos_token_id": None,
+        **({"decoder_vocab_size": size, "share_encoder_decoder_embeddings": True} if kind == "marian" else {}),
+    }
+
+
+def generation_of(translator: Translator, pad: int) -> dict[str, Any]:
+    """generation_config.json: the search of the recipe, as far as `generate` has it."""
+    search = translator.recipe.search
+    beam = {
+        "num_beams": search.beam,
+        "length_penalty": search.length_penalty,
+        "early_stopping": "never" if search.stopping == "exact" else True,
+    }
+    return (beam if search.beam > 1 else {"num_beams": 1}) | {"max_length": POSITIONS // 2, "bad_words_ids": [[pad]]}
+
+
+def write_tokenizer(translator: Translator, sides: tuple[SubwordTokenizer, SubwordTokenizer], folder: Path) -> None:
+    """Write the files of Marian's tokenizer; tokens of target languages lose their ▁, as Marian has them."""
+    names = {}
+    for tokenizer, file in zip(sides, ("source.spm", "target.spm"), strict=True):
+        pieces = read_pieces(tokenizer.model, file)
+        names = {
+            piece.text: piece.text.removeprefix(SPACE)
+            for piece in pieces
+            if piece.kind == USER_DEFINED and LANGUAGE_TOKEN.fullmatch(piece.text.removeprefix(SPACE))
+        }
+        others = [piece for piece in pieces if piece.text not in names]
+        atomic_write(folder / file, with_spaces(with_pieces(tokenizer.model, others)))
+    texts = [names.get(text, text) for text in sides[0].pieces(range(len(SPECIALS), sides[0].size))]
+    vocabulary = [SPECIALS[EOS], SPECIALS[UNK], *texts, "<pad>"]
+    write_json(folder / "vocab.json", {text: row for row, text in enumerate(vocabulary)})
+    data = translator.recipe.data
+    options = {"tokenizer_class": "MarianTokenizer", "model_max_length": POSITIONS // 2, "separate_vocabs": False}
+    special = {"eos_token": SPECIALS[EOS], "unk_token": SPECIALS[UNK], "pad_token": "<pad>"}
+    languages = {"source_lang": data.source_language, "target_lang": data.target_language}
+    write_json(folder / "tokenizer_config.json", options | special | languages)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """A JSON file as `transformers` writes them."""
+    atomic_write(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
