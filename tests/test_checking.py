@@ -70,7 +70,9 @@ def test_the_plan_has_a_reason_for_every_value_that_is_left_open(recipe: Path) -
     reasons = {decision.key: (decision.value, decision.reason) for decision in checked.decisions}
     assert reasons["train.validate_sentences"] == (None, "all of them in a run of half an hour or more")
     assert checked.to_dict()["plan"]["train.average"] == {"value": 0.9, "reason": "a window of 1% of the updates"}
-    assert all(value == getattr(checked.recipe.train, key.split(".")[1]) for key, (value, _) in reasons.items())
+    for key, (value, _) in reasons.items():
+        table, _, name = key.partition(".")
+        assert value == getattr(getattr(checked.recipe, table), name)
     unmeasured = check(recipe, measure=False)
     assert unmeasured.decisions == ()
 

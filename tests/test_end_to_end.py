@@ -95,7 +95,7 @@ def test_training_says_what_it_does(home: Path) -> None:
     assert lines[-1]["bleu"] > 80  # or nothing below would mean much
     assert {path.name for path in (home / "model").iterdir()} == {
         "model.safetensors", "recipe.toml", "tokenizer.model", "metrics.jsonl", "card.md", "digests.json",
-        "checkpoint.previous.safetensors", "checkpoint.safetensors", "data.json",
+        "checkpoint.previous.safetensors", "checkpoint.safetensors", "data.json", "seen_words.txt",
     }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from harken.data.splits import digest, group_position, split_groups, split_posit
 from harken.data.text.config import DataConfig, TokenizerConfig
 from harken.data.text.pairs import Pair
 from harken.data.text.parallel import read_corpus
+from harken.data.text.placeholders import Placeholders
 from harken.data.tokenizers.base import train_tokenizers
 from harken.errors import UserError
 from harken.tasks.translate.sources import encode_pairs
@@ -97,7 +98,10 @@ def test_tokenizers_and_ids_equal_those_in_memory(files: Path, kind: dict[str, o
     found = train_tokenizers(config, *sides(streamed.train), seed=5)
     texts = [pair.target for pair in inside.valid]
     assert found[1].size == expected[1].size and found[1].encode_all(texts) == expected[1].encode_all(texts)
-    ids, mapped = encode_pairs(inside.train, *expected), encode_pairs(streamed.train, *found)
+    ids, mapped = (
+        encode_pairs(inside.train, *expected, Placeholders()),
+        encode_pairs(streamed.train, *found, Placeholders()),
+    )
     assert mapped.source.flat.dtype == np.uint16
     for side in ("source", "target"):
         assert np.array_equal(getattr(ids, side).flat, getattr(mapped, side).flat)
@@ -111,11 +115,11 @@ def test_a_second_run_reads_no_text_again(files: Path, monkeypatch: pytest.Monke
     _, config = both(files)
     corpus = read_corpus(config)
     tokenizers = train_tokenizers(TokenizerConfig(kind="word"), *sides(corpus.train))
-    before = encode_pairs(corpus.train, *tokenizers)
+    before = encode_pairs(corpus.train, *tokenizers, Placeholders())
     monkeypatch.setattr("harken.data.prepared.scan.read_blocks", lambda *args: pytest.fail("the text is read again"))
     again = read_corpus(config)
     assert again.digests() == corpus.digests() and again.valid == corpus.valid
-    assert np.array_equal(encode_pairs(again.train, *tokenizers).source.flat, before.source.flat)
+    assert np.array_equal(encode_pairs(again.train, *tokenizers, Placeholders()).source.flat, before.source.flat)
 
 
 def test_changed_files_and_settings_have_entries_of_their_own(files: Path) -> None:

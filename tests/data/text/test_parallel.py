@@ -235,7 +235,7 @@ def test_exactly_one_origin(tmp_path: Path) -> None:
     assert refused().startswith("The recipe names no data: set data.source and data.target to files")
     assert refused(corpus="phrasebok") == (
         'data.corpus is "phrasebok", which is not built in: '
-        "use phrasebook, arithmetic, brackets, code, dates or extract."
+        "use phrasebook, tatoeba, arithmetic, brackets, code, dates or extract."
     )
 
 

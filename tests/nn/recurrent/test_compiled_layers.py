@@ -68,7 +68,7 @@ def lookup(score: str) -> Case:
 
 
 def encoder(positions: str, **options: Any) -> Case:
-    stack = EncoderStack(1, WIDTH, 2, 8, positions=positions, **options)
+    stack = EncoderStack(1, WIDTH, 2, 8, positions=positions, buckets=8, **options)
     trees = torch.tensor([[1, -1, 1], [-1, -1, -1]])
     return stack, (sequence(), lengths(), dependency_distances(trees) if positions == "dependency" else None)
 
