@@ -209,7 +209,7 @@ def declared(folder: Path) -> tuple[str, Interface]:
 
     if not (folder / "recipe.toml").is_file():
         load_with_job(folder)  # says what is missing
-    task = load_recipe(folder / "recipe.toml").task
+    task = load_recipe(folder / "recipe.toml", with_data=False).task
     interface = interface_of(task)
     if interface is None:
         raise UserError(f"the task {task!r} declares no interface, so it has no command of its own")

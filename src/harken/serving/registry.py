@@ -57,20 +57,13 @@ class ServedModel:
         Raises:
             UserError: no model folder, or languages that cannot be understood.
         """
-        from harken.recipe import load_recipe
+        from harken.recipe import model_recipe
 
         text, at, pair = str(given).rpartition("@")
         if not at or Path(given).is_dir():
             text, pair = str(given), ""
         folder = expand_user(text)
-        for file in ("recipe.toml", "model.safetensors"):
-            if not (folder / file).is_file():
-                raise UserError(
-                    f"{folder} has no {file}, so it is no finished model folder; train one with harken train"
-                )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            recipe = load_recipe(folder / "recipe.toml")
+        recipe = model_recipe(folder)
         source, target = _languages(recipe, pair) if recipe.task == "translate" else (None, None)
         return cls(name or folder.resolve().name, folder, recipe.task, recipe, source, target, signature_of(folder))
 

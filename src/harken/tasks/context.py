@@ -117,7 +117,7 @@ def open_context(path: str | Path, device: str = "auto") -> Context:
         raise UserError(
             f"embeddings.elmo is {path}, which is no finished model folder; train one, as by: harken train wiki-elmo"
         )
-    recipe = load_recipe(folder / "recipe.toml")
+    recipe = load_recipe(folder / "recipe.toml", with_data=False)
     if recipe.task not in KINDS:
         raise UserError(
             f"embeddings.elmo is {path}, a model with the task {recipe.task!r}; give one with the task "

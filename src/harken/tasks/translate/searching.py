@@ -369,7 +369,7 @@ def _load(key: str, path: str | None, task: str, translator: Translator) -> Any:
     folder = Path(str(path))
     if not (folder / "recipe.toml").is_file():
         raise UserError(f"{key} is {folder}, which is no model folder; train one with harken train")
-    recipe = load_recipe(folder / "recipe.toml")
+    recipe = load_recipe(folder / "recipe.toml", with_data=False)
     if recipe.task != task:
         raise UserError(f"{key} is {folder}, a model of the task {recipe.task!r}; give one of the task {task!r}")
     return job_of(recipe.task).load(folder, recipe, str(translator.device))
