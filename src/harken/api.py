@@ -238,8 +238,17 @@ def distill(
     if chosen.task != "translate":
         raise UserError(f"the student's recipe is of the task {chosen.task!r}; give one of the task 'translate'")
     pairs = out.parent / f"{out.name}.pairs"
-    chain = {"sources": None if sources is None else Path(sources), "nbest": nbest, "min_score": min_score}
-    data = distil_pairs(loaded, pairs, **chain, resume=resume, weights=weights, progress=report, **search)
+    data = distil_pairs(
+        loaded,
+        pairs,
+        sources=None if sources is None else Path(sources),
+        nbest=nbest,
+        min_score=min_score,
+        resume=resume,
+        weights=weights,
+        progress=report,
+        **search,
+    )
     del loaded
     return train(chosen.model_copy(update={"data": data}), out, resume=resume, progress=progress)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from harken.data.text.config import DataConfig
 from harken.data.text.dependency_heads import write_heads
@@ -157,12 +157,10 @@ def compare(teacher: Translator, student: Translator) -> tuple[str, list[tuple[s
     """
     corpus = read_corpus(student.recipe.data)
     name, pairs = next(iter(corpus.tests.items()), ("valid", corpus.valid))
-    rows = []
-    for model, called, precision in (
-        (teacher, "teacher", "float32"),
-        (student, "student", "float32"),
-        (student, "student", "int8"),
-    ):
+    rows = list[tuple[str, ...]]()
+    precisions: tuple[Literal["float32", "int8"], ...] = ("float32", "float32", "int8")
+    models = (("teacher", teacher), ("student", student), ("student", student))
+    for (called, model), precision in zip(models, precisions, strict=True):
         model.prepare()
         model.evaluate(pairs[:2], precision=precision)  # packs the weights
         result = model.evaluate(pairs[:COMPARED], precision=precision)
