@@ -183,6 +183,10 @@ def distill(
     out: str | Path,
     recipe: str | Path | Mapping[str, Any] | None = None,
     *,
+    sources: str | Path | None = None,
+    size: str | None = None,
+    nbest: int = 1,
+    min_score: float | None = None,
     overrides: Sequence[str] = (),
     resume: bool = False,
     progress: bool = True,
@@ -190,7 +194,7 @@ def distill(
     report: Callable[[int, int], None] | None = None,
     **search: Any,
 ) -> Any:
-    """Train a student on a teacher's translations of its own training sources, and give it back, as `load` does.
+    """Train a student on a teacher's translations, and give it back, as `load` does.
 
     Sequence-level knowledge distillation (Kim and Rush, 2016). The pairs are in a folder beside `out`, NAME.pairs.
 
@@ -199,17 +203,23 @@ def distill(
         out: the student's folder.
         recipe: the student's, without its `[data]`; by default the teacher's with a deep encoder and a decoder of two
             layers with recurrent units.
+        sources: a file of sentences that are translated in the place of the first teacher's training sources, which an
+            adopted teacher does not have.
+        size: of the student in the place of a recipe: "tiny", "small" or "base", with a vocabulary of its own; the
+            default of adopted teachers is "small".
+        nbest: translations of each sentence to learn from.
+        min_score: translations with a lower score are left out.
         overrides: changes to the recipe, each "section.key=value".
         resume: go on with a run that was stopped, while it was translating or training.
         weights: of the teachers.
         report: called with the sentences that are translated and their number.
-        search: keys of the teacher's [search] table, such as `beam=5`.
+        search: keys of the teacher's [search] table, such as `beam=5` or `mbr="chrf"`.
 
     Raises:
         UserError: no translator, a recipe that does not fit, or a folder that is not empty.
     """
     from harken.recipe import as_recipe
-    from harken.tasks.translate.distilling import distil_pairs, student_recipe
+    from harken.tasks.translate.distilling import distil_pairs, has_data, sized_recipe, student_recipe
 
     out = request(out, resume, restart=False).folder
     folders = [teachers] if isinstance(teachers, str | Path) else list(teachers)
@@ -217,6 +227,10 @@ def distill(
     for folder, model in zip(folders, loaded, strict=True):
         if model.recipe.task != "translate":
             raise UserError(f"{folder} is a model of the task {model.recipe.task!r}; only translators can be distilled")
+    if recipe is not None and size is not None:
+        raise UserError("a recipe and --size are both given; keep one of them")
+    if recipe is None and (size is not None or not has_data(loaded[0].recipe)):
+        recipe = sized_recipe(size or "small")
     if recipe is None:
         chosen: Recipe = as_recipe(student_recipe(loaded[0].recipe).model_dump(mode="json"), overrides)
     else:
@@ -224,7 +238,17 @@ def distill(
     if chosen.task != "translate":
         raise UserError(f"the student's recipe is of the task {chosen.task!r}; give one of the task 'translate'")
     pairs = out.parent / f"{out.name}.pairs"
-    data = distil_pairs(loaded, pairs, resume=resume, weights=weights, progress=report, **search)
+    data = distil_pairs(
+        loaded,
+        pairs,
+        sources=None if sources is None else Path(sources),
+        nbest=nbest,
+        min_score=min_score,
+        resume=resume,
+        weights=weights,
+        progress=report,
+        **search,
+    )
     del loaded
     return train(chosen.model_copy(update={"data": data}), out, resume=resume, progress=progress)
 

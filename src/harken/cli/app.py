@@ -19,7 +19,9 @@ from harken.cli.serving.serve import serve
 from harken.cli.serving.studio import studio
 from harken.cli.training.adopt import adopt
 from harken.cli.training.average import average
+from harken.cli.training.backtranslate import backtranslate
 from harken.cli.training.check import check
+from harken.cli.training.clean import clean
 from harken.cli.training.compare import compare
 from harken.cli.training.demo import demo
 from harken.cli.training.distill import distill
@@ -41,7 +43,8 @@ app = typer.Typer(
     epilog="Begin with: harken demo\n\nThen: harken recipes, harken train RECIPE --out DIR, harken translate DIR",
 )
 add_commands(app, demo, look, new, check, recipes, train, adopt, sweep, distill, runs, plot, compare, evaluate)
-add_commands(app, average, export)
+add_command(app, distill, name="distil", hidden=True)
+add_commands(app, average, export, clean, backtranslate)
 add_command(app, predict, context_settings=PASSED_ON)
 add_job_commands(app)
 add_command(app, score)

@@ -6,7 +6,7 @@ import pytest
 
 import harken
 from harken.errors import UserError
-from harken.tasks.translate.distilling import PARTIAL, SOURCE, TARGET, distil_pairs
+from harken.tasks.translate.distilling import SOURCE, TARGET, TRANSLATIONS, distil_pairs
 from harken.training.folder import RunLock
 
 TINY = {"architecture": "transformer", "layers": 1, "width": 16, "heads": 2, "feedforward": 16, "tied": "none"}
@@ -45,21 +45,41 @@ def test_pairs_are_the_teachers_translations_and_a_stopped_run_goes_on(teacher: 
     assert data.test is not None
     assert "test" in data.test
 
-    whole = (tmp_path / "pairs" / TARGET).read_bytes()
-    (tmp_path / "pairs" / TARGET).unlink()
+    path = tmp_path / "pairs" / TRANSLATIONS
+    whole = path.read_bytes()
     half = whole[: len(whole) // 2]  # in the midst of a line
-    (tmp_path / "pairs" / PARTIAL).write_bytes(half)
+    path.write_bytes(half)
+    (tmp_path / "pairs" / TARGET).unlink()
     seen.clear()
+    sidecar = path.with_name(f".{path.name}.resume.json")
+    sidecar.write_text(sidecar.read_text().replace('"complete": true', '"complete": false'))
     distil_pairs([model], tmp_path / "pairs", resume=True, progress=lambda *done: seen.append(done), beam=1)
     assert seen[0] == (half.count(b"\n"), 40)
-    assert (tmp_path / "pairs" / TARGET).read_bytes() == whole
+    assert path.read_bytes() == whole
+    assert lines(tmp_path / "pairs" / TARGET) == targets
 
-    with pytest.raises(UserError, match="distilled with other search"):
+    with pytest.raises(UserError, match=r"begun with other options \(beam\)"):
         distil_pairs([model], tmp_path / "pairs", resume=True, beam=2)
     with pytest.raises(UserError, match="is not empty; add --resume"):
         distil_pairs([model], tmp_path / "pairs", beam=1)
     with RunLock(tmp_path / "pairs"), pytest.raises(UserError, match="is in use by"):
         distil_pairs([model], tmp_path / "pairs", resume=True, beam=1)
+
+
+def test_sources_of_a_file_several_translations_and_a_lowest_score(teacher: Path, tmp_path: Path):
+    model = harken.load(teacher, device="cpu")
+    (tmp_path / "text.txt").write_text("a1 b1 c1\n\na2 b2 c2\na3 b3\n", encoding="utf-8")
+    distil_pairs([model], tmp_path / "two", sources=tmp_path / "text.txt", nbest=2)
+    best = model.nbest(["a1 b1 c1", "a2 b2 c2", "a3 b3"], 2, attention=False)
+    pairs = [(each.source, each.text) for row in best for each in row]
+    read = [lines(tmp_path / "two" / name) for name in (SOURCE, TARGET)]
+    assert list(zip(*read, strict=True)) == list(dict.fromkeys(pairs))
+
+    lowest = sorted(row[0].score for row in best)[1]
+    distil_pairs([model], tmp_path / "good", sources=tmp_path / "text.txt", min_score=round(lowest, 4))
+    assert len(lines(tmp_path / "good" / SOURCE)) == 2
+    with pytest.raises(UserError, match="lower --min-score"):
+        distil_pairs([model], tmp_path / "none", sources=tmp_path / "text.txt", min_score=1.0)
 
 
 def test_a_student_is_trained_on_the_pairs(teacher: Path, tmp_path: Path):

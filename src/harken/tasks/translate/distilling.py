@@ -1,85 +1,176 @@
-"""Sequence-level knowledge distillation: a teacher translates its training sources, and a student learns from that.
+"""Sequence-level knowledge distillation: a teacher translates sources, and a student learns from that.
 
     L(student) = - sum over x of log P_student(y' | x)         y' = the teacher's beam search of x
 
 The teacher's translations are more alike than those of people, so that a smaller and faster network can learn them.
 Kim and Rush (2016), "Sequence-Level Knowledge Distillation".
 
-The pairs are files of a folder: train.source and train.target, valid.* and the tests with their own references, and
-distill.json, which says what they were made from. Translations are appended to train.target.partial, so that a run that
-was stopped goes on after its last line.
+Translations are lines of translations.jsonl as soon as they are there, so that a run that was stopped goes on after the
+last. Those that are probable enough become the pairs: train.source and train.target; valid.* and the tests keep their
+own references.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from harken.data.text.config import DataConfig
 from harken.data.text.dependency_heads import write_heads
+from harken.data.text.inputs import source_inputs
 from harken.data.text.pairs import Corpus, Pair
 from harken.data.text.parallel import read_corpus
+from harken.data.text.scripts import estimate_words
 from harken.errors import UserError
-from harken.files import atomic_write
+from harken.files import atomic_write, expand_user
 from harken.models.config import TransformerConfig
+from harken.tasks.translate.output_file import Format, OutputFile, record_of, translate_to_file
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.training.config import TrainConfig
-from harken.training.folder import LOCK, MODEL, RunLock
+from harken.training.folder import LOCK, RunLock
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
 
-RECORD, SOURCE, TARGET = "distill.json", "train.source", "train.target"
-PARTIAL = f"{TARGET}.partial"
-BATCHES = 16  # that are translated before their lines are written
-GPU_BATCH = 512  # sentences; of a CPU as `search.batch_sentences` says
+LINES, TRANSLATIONS, SOURCE, TARGET = "sources.txt", "translations.jsonl", "train.source", "train.target"
 KEPT = ("lowercase", "source_heads", "max_line_bytes", "skip_empty", "seed")  # keys of the teacher's [data]
+SIZES: dict[str, dict[str, Any]] = {  # of students: the network, and its vocabulary
+    "tiny": {"width": 256, "heads": 4, "feedforward": 1024, "vocabulary": 8000},
+    "small": {"width": 384, "heads": 6, "feedforward": 1536, "vocabulary": 16000},
+    "base": {"width": 512, "heads": 8, "feedforward": 2048, "vocabulary": 32000},
+}
+SHORTLIST = 100  # target tokens for each source token, of these students
+COMPARED = 1000  # pairs at most that teacher and student are measured on
 
 
 def distil_pairs(
     teachers: Sequence[Translator],
     folder: Path,
     *,
+    sources: Path | None = None,
+    nbest: int = 1,
+    min_score: float | None = None,
     resume: bool = False,
     weights: Sequence[float] | None = None,
     progress: Callable[[int, int], None] | None = None,
     **search: Any,
 ) -> DataConfig:
-    """Translate the training sources of the first teacher into `folder`; the `[data]` table of the student.
+    """Translate sources into `folder`; the `[data]` table of the student.
 
     Args:
         teachers: one, or an ensemble with the same vocabularies.
+        sources: file of the sentences to translate; by default the first teacher's training data is.
+        nbest: translations of each sentence, all of which become pairs.
+        min_score: of a translation, as the search ranks it; those below are left out.
         resume: go on with the pairs of a run that was stopped.
         weights: of the teachers.
         progress: called with the sentences that are done and their number.
-        search: keys of the teacher's [search] table, such as `beam=5`.
+        search: keys of the teacher's [search] table, such as `beam=5` or `mbr="chrf"`.
 
     Raises:
-        UserError: the folder is not empty, or its pairs are of other teachers, data or options.
+        UserError: the folder is not empty, its translations are of other teachers, data or options, the teacher has no
+            training data and no sources are given, or no translation is left.
     """
     first = teachers[0]
-    search = {name: value for name, value in search.items() if value is not None}
-    request = first.request(ensemble=teachers[1:], weights=weights, **search)  # refuses what does not fit
-    corpus = read_corpus(first.recipe.data)
-    lines = [_line(pair) for pair in corpus.train]
-    record = {
-        "teachers": [_digest_of_file(teacher.folder / MODEL) for teacher in teachers if teacher.folder is not None],
-        "weights": None if weights is None else list(weights),
-        "search": request.config.model_dump(mode="json", exclude={"batch_sentences"}),
-        "sources": hashlib.sha256("\n".join(lines).encode()).hexdigest(),
-        "pairs": len(lines),
-    }
-    size = GPU_BATCH if first.device.type == "cuda" else request.config.batch_sentences
-    options = {**search, "ensemble": teachers[1:], "weights": weights, "batch_sentences": size, "attention": False}
+    options = {name: value for name, value in search.items() if value is not None}
+    first.request(nbest, ensemble=teachers[1:], weights=weights, **options)  # refuses what does not fit
+    corpus = read_corpus(first.recipe.data) if has_data(first.recipe) else None
+    if sources is not None:
+        lines = [line.strip() for line in source_inputs(expand_user(sources), first.recipe.data).values if line.strip()]
+    elif corpus is not None:
+        lines = [_line(pair) for pair in corpus.train]
+    else:
+        raise UserError(
+            f"{first.folder} has no training data of its own, as it was adopted; name a file of sentences to translate"
+        )
     if folder.is_file():
         raise UserError(f"{folder}, the place for the distilled pairs, is a file; choose another --out")
     with RunLock(folder):  # two runs would write into each other's file
-        _begin(folder, record, corpus, lines, resume)
-        _translate(first, lines, folder, BATCHES * size, options, progress)
+        if not resume and any(path.name != LOCK for path in folder.iterdir()):
+            raise UserError(f"{folder}, the place for the distilled pairs, is not empty; add --resume, or delete it")
+        _write(folder / LINES, lines)
+        settings = {**options, "nbest": nbest, "weights": weights and list(weights)}
+        folders = [teacher.folder for teacher in teachers if teacher.folder is not None]
+        record = record_of(first, folders, folder / LINES, settings, resume)
+        output = OutputFile(folder / TRANSLATIONS, record, resume, grouped=False, report=lambda _: None)
+        report = None if progress is None else lambda done: progress(done, len(lines))
+        form = Format(as_json=True)
+        options |= {"ensemble": teachers[1:], "weights": weights}
+        translate_to_file(first, lines, output, form.text, nbest, report, **options)
+        pairs = list(_pairs(folder / TRANSLATIONS, min_score))
+        if not pairs:
+            raise UserError(f"no translation in {folder} has a score of {min_score} or more; lower --min-score")
+        for name, side in ((SOURCE, 0), (TARGET, 1)):
+            _write(folder / name, (pair[side] for pair in pairs))
+        for name, part in {} if corpus is None else {"valid": corpus.valid, **corpus.tests}.items():
+            _write(folder / f"{name}.source", map(_line, part))
+            _write(folder / f"{name}.target", (pair.target for pair in part))
+        if progress is not None:
+            progress(len(lines), len(lines))
     return _data(first.recipe.data, folder, corpus)
+
+
+def has_data(recipe: TranslateRecipe) -> bool:
+    """Whether a translator was trained on data that its recipe names; an adopted one was not."""
+    return bool(recipe.data.corpus or recipe.data.source or recipe.data.dir)
+
+
+def sized_recipe(size: str) -> dict[str, Any]:
+    """The tables of a student of a size, with a vocabulary of its own.
+
+    Raises:
+        UserError: an unknown size.
+
+    >>> tables = sized_recipe("tiny")
+    >>> tables["model"]["width"], tables["model"]["decoder_mixer"], tables["tokenizer"]["size"]
+    (256, 'ssru', 8000)
+    """
+    if size not in SIZES:
+        raise UserError(f"--size {size} is not known; choose from {', '.join(SIZES)}")
+    shape = dict(SIZES[size])
+    return {
+        "task": "translate",
+        "data": {},
+        "tokenizer": {"kind": "bpe", "size": shape.pop("vocabulary"), "joint": True},
+        "model": {
+            "architecture": "transformer",
+            "encoder_layers": 6,
+            "decoder_layers": 2,
+            "decoder_mixer": "ssru",
+            "tied": "all",
+            **shape,
+        },
+        "search": {"beam": 1, "shortlist": SHORTLIST},
+    }
+
+
+HEADINGS = ("model", "precision", "BLEU", "chrF", "MB", "words/s")
+
+
+def compare(teacher: Translator, student: Translator) -> tuple[str, list[tuple[str, ...]]]:
+    """Measure a teacher and its student, and the student in int8: what on, and rows as `HEADINGS` says.
+
+    The pairs are the first of the student's test data, or of its validation data where there is none. Both search as
+    their recipes say. Sizes are those of the weights; in int8, matrices have a byte for each weight.
+    """
+    corpus = read_corpus(student.recipe.data)
+    name, pairs = next(iter(corpus.tests.items()), ("valid", corpus.valid))
+    rows = list[tuple[str, ...]]()
+    precisions: tuple[Literal["float32", "int8"], ...] = ("float32", "float32", "int8")
+    models = (("teacher", teacher), ("student", student), ("student", student))
+    for (called, model), precision in zip(models, precisions, strict=True):
+        model.prepare()
+        model.evaluate(pairs[:2], precision=precision)  # packs the weights
+        result = model.evaluate(pairs[:COMPARED], precision=precision)
+        sizes = [
+            (1 if precision == "int8" and part.dim() > 1 else 4) * part.numel() for part in model.model.parameters()
+        ]
+        speed = sum(map(estimate_words, result.hypotheses)) / max(result.seconds, 1e-9)
+        scores = f"{result.bleu.value:.2f}", f"{result.chrf.value:.2f}"
+        rows.append((called, precision, *scores, f"{sum(sizes) / 1e6:.1f}", f"{speed:,.0f}"))
+    return f"{min(len(pairs), COMPARED):,} pairs of {name}", rows
 
 
 def student_recipe(teacher: TranslateRecipe) -> TranslateRecipe:
@@ -102,61 +193,16 @@ def student_recipe(teacher: TranslateRecipe) -> TranslateRecipe:
     return teacher.model_copy(update={"model": model, "search": search, "train": train})
 
 
-def _begin(folder: Path, record: dict[str, Any], corpus: Corpus, lines: Sequence[str], resume: bool) -> None:
-    """Write everything but the translations; or check that a run which was stopped has the same."""
-    if resume and (folder / RECORD).is_file():
-        try:
-            known = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        except ValueError:
-            known = {}
-        changed = [key for key in record if known.get(key) != record[key]] if isinstance(known, dict) else [*record]
-        if changed:
-            raise UserError(
-                f"{folder} holds pairs that were distilled with other {' and '.join(changed)}; choose another --out, "
-                "or delete the folder"
-            )
-        return
-    if not resume and any(path.name != LOCK for path in folder.iterdir()):
-        raise UserError(f"{folder}, the place for the distilled pairs, is not empty; add --resume, or delete it")
-    _write(folder / SOURCE, lines)
-    for name, pairs in {"valid": corpus.valid, **corpus.tests}.items():
-        _write(folder / f"{name}.source", map(_line, pairs))
-        _write(folder / f"{name}.target", (pair.target for pair in pairs))
-    atomic_write(folder / RECORD, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+def _pairs(path: Path, min_score: float | None) -> Iterator[tuple[str, str]]:
+    """Sources and their translations that are probable enough; equal ones once."""
+    with open(path, encoding="utf-8") as file:
+        for entry in map(json.loads, file):
+            scored = [(best["text"], best["score"]) for best in entry["translations"]]
+            for text in dict.fromkeys(text for text, score in scored if min_score is None or score >= min_score):
+                yield entry["source"], text
 
 
-def _translate(
-    teacher: Translator,
-    lines: Sequence[str],
-    folder: Path,
-    size: int,
-    options: dict[str, Any],
-    progress: Callable[[int, int], None] | None,
-) -> None:
-    """Append translations until there is one for each line; then the file gets its name."""
-    if (folder / TARGET).is_file():
-        return
-    partial = folder / PARTIAL
-    text = partial.read_bytes() if partial.is_file() else b""
-    whole = text[: text.rfind(b"\n") + 1]  # a line that was cut off is translated again
-    done = whole.count(b"\n")
-    partial.touch()
-    with open(partial, "r+b") as out:
-        out.truncate(len(whole))
-        out.seek(len(whole))
-        while done < len(lines):
-            if progress is not None:
-                progress(done, len(lines))
-            translations = teacher.translate(list(lines[done : done + size]), **options)
-            out.write("".join(f"{' '.join(translation.text.splitlines())}\n" for translation in translations).encode())
-            out.flush()
-            done += len(translations)
-    partial.rename(folder / TARGET)
-    if progress is not None:
-        progress(done, len(lines))
-
-
-def _data(teacher: DataConfig, folder: Path, corpus: Corpus) -> DataConfig:
+def _data(teacher: DataConfig, folder: Path, corpus: Corpus | None) -> DataConfig:
     """The files of the folder as a `[data]` table."""
 
     def files(name: str) -> dict[str, str]:
@@ -168,12 +214,12 @@ def _data(teacher: DataConfig, folder: Path, corpus: Corpus) -> DataConfig:
     return DataConfig.model_validate(
         {
             **files("train"),
-            "valid": files("valid"),
-            "test": {name: files(name) for name in corpus.tests} or None,
+            "valid": None if corpus is None else files("valid"),
+            "test": None if corpus is None else {name: files(name) for name in corpus.tests} or None,
             "format": "text",
-            "name": f"{corpus.name}, distilled",
-            "source_language": corpus.source_language,
-            "target_language": corpus.target_language,
+            "name": f"{'sources' if corpus is None else corpus.name}, distilled",
+            "source_language": teacher.source_language if corpus is None else corpus.source_language,
+            "target_language": teacher.target_language if corpus is None else corpus.target_language,
             **{key: getattr(teacher, key) for key in KEPT},
         }
     )
@@ -185,11 +231,3 @@ def _line(pair: Pair) -> str:
 
 def _write(path: Path, lines: Iterable[str]) -> None:
     atomic_write(path, "".join(f"{' '.join(line.splitlines())}\n" for line in lines))
-
-
-def _digest_of_file(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

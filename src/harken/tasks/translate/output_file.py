@@ -15,7 +15,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,6 +177,41 @@ class OutputFile:
                 f"{self.path} was begun with {what}; repeat the command that began it, or choose another output"
             )
         return known
+
+
+def translate_to_file(
+    translator: Translator,
+    lines: Iterable[str],
+    output: OutputFile,
+    text: Callable[[int, str, Sequence[Translation]], str],
+    count: int = 1,
+    progress: Callable[[int], None] | None = None,
+    **options: Any,
+) -> None:
+    """Append one line for each input to an output, which may have some already.
+
+    Args:
+        text: the line of an input: its number, itself and its `count` translations, best first; as `Format.text`.
+        progress: called with the number of inputs that are done.
+        options: those of `Translator.translate_lines`.
+    """
+    if output.is_complete:
+        return
+    pending = deque[str]()
+
+    def read() -> Iterator[str]:
+        for number, line in enumerate(lines):
+            if number >= output.done:
+                pending.append(line)
+            yield line
+
+    translated = translator.translate_lines(read(), count, skip=output.done, **options)
+    with output:
+        translator.prepare()  # else a continued job may use another decoder than the one that began it
+        for index, translations in enumerate(translated, start=output.done):
+            if progress is not None:
+                progress(index)
+            output.write(text(index, pending.popleft(), translations))
 
 
 def _count_lines(path: Path) -> tuple[int, int]:
