@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from harken.cli.app import app
 from harken.errors import UserError
 from harken.export import export_model
 from harken.export.argos import OTHER, write_sentence_model
-from harken.recipe import load_recipe
 
 sys.path.insert(0, str(Path(__file__).parent))
 from models import ENGLISH, RECURRENT, TRANSFORMER, make_model
@@ -68,8 +68,13 @@ def test_content_of_a_package(joint: str, tmp_path: Path) -> None:
         *("model/config.json", "model/model.bin"),
     }
     assert json.loads((package / "metadata.json").read_text()) == {
-        **{"type": "translate", "package_version": "1.0", "argos_version": "1.11"},
-        **{"from_code": "en", "from_name": "English", "to_code": "fr", "to_name": "French"},
+        "type": "translate",
+        "package_version": "1.0",
+        "argos_version": "1.11",
+        "from_code": "en",
+        "from_name": "English",
+        "to_code": "fr",
+        "to_name": "French",
     }
     assert "Argos Translate" in (package / "README.md").read_text()
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(package / "sentencepiece.model"))
@@ -94,7 +99,7 @@ def split(session: Any, text: str) -> list[str]:
     ends = session.run(None, {"units": units, "features": features})[0].argmax(2)[0]
     assert set(ends) <= {0, 2}
     cuts = [0, *(np.flatnonzero(ends == 2) + 1), len(text)]
-    parts = (text[start:end].strip() for start, end in zip(cuts, cuts[1:], strict=False))
+    parts = (text[start:end].strip() for start, end in pairwise(cuts))
     return [part for part in parts if part]
 
 
@@ -110,7 +115,7 @@ def test_ends_of_sentences(sentences: list[str], tmp_path: Path) -> None:
     ("base", "overrides", "message"),
     [
         (RECURRENT, ["tokenizer.kind=bpe", "tokenizer.size=60"], "CTranslate2 has no form for RecurrentEncoder"),
-        (TRANSFORMER, ["tokenizer.kind=words", "tokenizer.joint=false"], "Argos Translate needs SentencePiece"),
+        (TRANSFORMER, ["tokenizer.kind=word", "tokenizer.joint=false"], "Argos Translate needs SentencePiece"),
         (TRANSFORMER, ["data.corpus=copy"], "needs the languages of a package; set data.source_language"),
     ],
 )
@@ -132,9 +137,16 @@ def test_argos_translate_installs_and_translates(tmp_path: Path) -> None:
     probe = [python, "-c", "import argostranslate.translate"]
     if subprocess.run(probe, env=environment, capture_output=True, check=False).returncode:
         pytest.skip("the package argostranslate is not installed")
-    small = ["model.layers=2", "model.width=64", "model.heads=4", "model.feedforward=128", "training.updates=200"]
+    small = [
+        "model.layers=2",
+        "model.width=64",
+        "model.heads=4",
+        "model.feedforward=128",
+        "train.max_steps=300",
+        "train.warmup_steps=50",
+    ]
     subword = ["tokenizer.kind=bpe", "tokenizer.size=300", "tokenizer.joint=true"]
-    harken.train(load_recipe("phrasebook-transformer", [*small, *subword]), tmp_path / "model", device="cpu")
+    harken.train("phrasebook-transformer", tmp_path / "model", overrides=[*small, *subword], progress=False)
     model = harken.load(tmp_path / "model", device="cpu")
     package = export_model(model, "argos", tmp_path / "argos") / f"{NAME}.argosmodel"
     lines = ["the black cat sleeps", "a dog sees the old house", "she reads a book", "we do not eat the bread"]

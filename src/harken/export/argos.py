@@ -3,18 +3,19 @@
     argostranslate.package.install_from_path("runs/argos/translate-en_fr-1_0.argosmodel")
     argostranslate.translate.translate("The black cat sleeps.", "en", "fr")
 
-A package is a zip file of one folder: `metadata.json`, `model/` in CTranslate2's format, `sentencepiece.model`, by which
-texts are encoded and translations decoded, and `minisbd/`, an ONNX model that finds the ends of sentences. Argos
+A package is a zip file of one folder: `metadata.json`, `model/` in CTranslate2's format, `sentencepiece.model`, by
+which texts are encoded and translations decoded, and `minisbd/`, an ONNX model that finds the ends of sentences. Argos
 Translate downloads such a model where a package has none; the one written here has no weights but rules:
 
 - A sentence ends with ! or ? before white space, and with . or … unless a small letter follows.
-- A closing quotation mark or bracket belongs to the sentence before it. The marks of Chinese and Japanese need no space.
+- A closing quotation mark or bracket belongs to the sentence before it. Chinese and Japanese marks need no space.
 - A full stop after a capital, or a capital and one small letter, is an abbreviation: J. S. Bach, Dr. Smith.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import zipfile
 from pathlib import Path
@@ -37,10 +38,9 @@ if TYPE_CHECKING:
 
 FORM = "Argos Translate"
 VERSION = "1.0"  # of the package
-PADDING, OTHER, STOP, STRONG, WIDE, CLOSING, WHITE, SMALL, CAPITAL = range(
-    9
-)  # kinds of characters; the first two fixed
-CHARACTERS = {STOP: ".…", STRONG: "!?؟۔।", WIDE: "。！？", CLOSING: "\"'”’»)]}」』", WHITE: " ", SMALL: ",;:"}  # noqa: RUF001
+# Kinds of characters; MiniSBD fixes the first two.
+PADDING, OTHER, STOP, STRONG, WIDE, CLOSING, WHITE, SMALL, CAPITAL = range(9)
+CHARACTERS = {STOP: ".…", STRONG: "!?؟۔।", WIDE: "。！？", CLOSING: "\"'”’»)]}」』", WHITE: " ", SMALL: ",;:"}
 BEFORE, AFTER = 3, 2  # characters around one that decide
 
 
@@ -63,7 +63,8 @@ def export_argos(translator: Translator, folder: Path) -> None:
     if len(target.fallback_ids) > 1 and len(source.fallback_ids) == 1:
         raise UserError(f"{FORM} decodes by the source's pieces, which lack bytes; train with tokenizer.joint = true")
     package = folder / f"translate-{codes[0]}_{codes[1]}-{VERSION.replace('.', '_')}"
-    (package / "minisbd").mkdir(parents=True)
+    for part in ("model", "minisbd"):
+        (package / part).mkdir(parents=True)
     export_ctranslate2(translator, package / "model")
     for tokenizer in (package / "model").glob("*.model"):  # SentencePiece's, which stands beside the model here
         tokenizer.unlink()
@@ -78,10 +79,7 @@ def export_argos(translator: Translator, folder: Path) -> None:
     ):
         for file in files:
             archive.write(file, file.relative_to(folder))
-    for file in files:
-        file.unlink()
-    for empty in (package / "model", package / "minisbd", package):
-        empty.rmdir()
+    shutil.rmtree(package)
 
 
 def metadata_of(source: str, target: str) -> dict[str, str]:
