@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import harken
 from harken.cli.app import app
+from harken.data.tokenizers.tokens import EOS
 from harken.errors import UserError
 from harken.export import export_model
 from harken.export.argos import OTHER, write_sentence_model
@@ -26,6 +28,7 @@ ctranslate2 = pytest.importorskip("ctranslate2", reason="the package ctranslate2
 onnxruntime = pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
 sentencepiece = pytest.importorskip("sentencepiece")
 
+LATER = 6.0  # by which the bias of EOS is lowered, so that outputs are not empty
 NAME = "translate-en_fr-1_0"
 SEARCH = {"beam": 4, "length_penalty": 0.2, "stopping": "count"}  # as Argos Translate searches
 SPLITS = [
@@ -54,10 +57,11 @@ def open_package(path: Path, folder: Path) -> Path:
 
 @pytest.mark.parametrize("joint", ["true", "false"])
 def test_content_of_a_package(joint: str, tmp_path: Path) -> None:
-    model = make_model(tmp_path / "model", TRANSFORMER, f"tokenizer.joint={joint}", "model.tied=none")
-    out = tmp_path / "argos"
-    result = CliRunner().invoke(app, ["export", str(tmp_path / "model"), "--format", "argos", "--out", str(out)])
-    assert result.exit_code == 0, result.output
+    options = [f"tokenizer.joint={joint}", "model.tied=none", "model.output_bias=true"]
+    model = make_model(tmp_path / "model", TRANSFORMER, *options)
+    with torch.no_grad():
+        model.model.output_bias[EOS] -= LATER
+    out = export_model(model, "argos", tmp_path / "argos")
     assert {path.name for path in out.iterdir()} == {f"{NAME}.argosmodel", "README.md"}
     package = open_package(out / f"{NAME}.argosmodel", tmp_path / "installed")
     names = {path.relative_to(package).as_posix() for path in package.rglob("*") if path.is_file()}
@@ -82,11 +86,20 @@ def test_content_of_a_package(joint: str, tmp_path: Path) -> None:
     encoded = [pieces.encode(text, out_type=str) for text in texts]
     assert [pieces.piece_to_id(row) for row in encoded] == [model.source.encode(text) for text in texts]
     other = ctranslate2.Translator(str(package / "model"), compute_type="float32", inter_threads=1, intra_threads=1)
-    results = other.translate_batch(encoded[:5], beam_size=1, max_decoding_length=20)
+    results = other.translate_batch(encoded[:5], beam_size=1, min_decoding_length=0, max_decoding_length=20)
     own = model.translate(ENGLISH, beam=1, max_length_factor=0.01, max_length_extra=20)
-    decoded = [pieces.decode_pieces(result.hypotheses[0]) for result in results]
+    # Argos Translate decodes by the source's pieces and writes a space for each ▁ that is left
+    decoded = [pieces.decode_pieces(result.hypotheses[0]).replace("▁", " ").strip() for result in results]
     assert decoded == [translation.text for translation in own]
-    assert len(set(decoded)) > 1
+    assert len(set(decoded)) > 1 and any(" " in text for text in decoded)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    make_model(tmp_path / "model", TRANSFORMER)
+    arguments = ["export", str(tmp_path / "model"), "--format", "argos", "--out", str(tmp_path / "argos")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert zipfile.is_zipfile(tmp_path / "argos" / f"{NAME}.argosmodel")
 
 
 def split(session: Any, text: str) -> list[str]:
