@@ -2,10 +2,12 @@
 
     python benchmarks/decoding.py --peer-python PYTHON              # all shapes, float32 and int8; ctranslate2 alone
     python benchmarks/decoding.py --peer-python PYTHON --tools ctranslate2,transformers --shapes small --rounds 5
+    python benchmarks/decoding.py --peer-python PYTHON --tools ctranslate2,transformers --shapes opus
     python benchmarks/decoding.py --joey-python PYTHON --shapes lstm,gru          # a venv with joeynmt 2.3
 
 small = 3 + 3 layers, width 256, inner width 1024, 4 heads, 8,000 tokens; base = 6 + 6, 512, 2048, 8, 32,000; norm
-first. lstm and gru = a bidirectional encoder and a decoder of one layer, width 512, embeddings of 256, additive
+first. opus = OPUS-MT's, a Marian model of 6 + 6, 512, 2048, 8, 58,101 with random weights, which `harken adopt`,
+CTranslate2's converter and `generate` read from one folder (opus-small is for trials). lstm and gru = a bidirectional encoder and a decoder of one layer, width 512, embeddings of 256, additive
 attention with input feeding, 8,000 tokens, beside JoeyNMT, which is always in float32. A shape whose peer is not
 installed is skipped. Weights are random and the same in harken, CTranslate2 and JoeyNMT (but for the first cell state
 of the LSTM, which JoeyNMT computes in another way), with an output layer of its own; sources have 4 to 30 tokens, as
@@ -45,10 +47,13 @@ from harken.search.compiled import KERNELS, packed_weights
 from harken.search.hypotheses import SPECIAL_TOKENS
 
 SHAPES = {"small": (3, 256, 1024, 4, 8000), "base": (6, 512, 2048, 8, 32000)}  # layers, width, inner, heads, vocabulary
+MARIAN = {"opus": (6, 512, 2048, 8, 58101), "opus-small": (2, 64, 128, 4, 600)}
 RECURRENT = {"lstm": (512, 256, 8000), "gru": (512, 256, 8000)}  # width, embedding, vocabulary
 LENGTH = 20
 CELLS = [(1, 1), (1, 5), (64, 1), (64, 5)]  # batch, beam
+MARIAN_CELLS = [(1, 1), (1, 6), (64, 1), (64, 6)]  # OPUS-MT models search with a beam of 4 to 6
 SENTENCES = {"small": {1: 20, 64: 256}, "base": {1: 8, 64: 64}, "lstm": {1: 20, 64: 128}, "gru": {1: 20, 64: 128}}
+SENTENCES |= {"opus": {1: 8, 64: 64}, "opus-small": {1: 8, 64: 64}}
 WARM_UP = 8  # sentences that are not timed, before each run
 AIMS = {1: 1.3, 64: 1.2}
 JOEY_AIM = 5  # at batch 64, beam 5
@@ -178,9 +183,46 @@ def agreement(first: list[list[int]], second: list[list[int]]) -> float:
     return round(sum(a == b for a, b in pairs) / len(pairs), 3)
 
 
+def write_marian(shape: str, folder: Path) -> None:
+    """A folder like those of OPUS-MT with random weights; its tokenizers are not used."""
+    import sentencepiece
+    import transformers
+
+    layers, width, inner, heads, size = MARIAN[shape]
+    folder.mkdir()
+    for side in ("source", "target"):
+        with (folder / f"{side}.spm").open("wb") as file:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(["a b"]), model_writer=file, vocab_size=6, hard_vocab_limit=False,
+                bos_id=-1, eos_id=0, unk_id=1, pad_id=-1, minloglevel=2,
+            )  # fmt: skip
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
+    tokens = [processor.id_to_piece(number) for number in range(processor.get_piece_size())]  # </s>, <unk>, pieces
+    tokens += [f"t{number}" for number in range(len(tokens), size - 1)] + ["<pad>"]
+    (folder / "vocab.json").write_text(json.dumps({token: number for number, token in enumerate(tokens)}))
+    special = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "MarianTokenizer", **special}))
+    config = transformers.MarianConfig(
+        vocab_size=size, d_model=width, encoder_layers=layers, decoder_layers=layers, encoder_ffn_dim=inner,
+        decoder_ffn_dim=inner, encoder_attention_heads=heads, decoder_attention_heads=heads,
+        activation_function="swish", max_position_embeddings=512, scale_embedding=True, pad_token_id=size - 1,
+        bos_token_id=None, eos_token_id=0, decoder_start_token_id=size - 1, forced_eos_token_id=None, init_std=0.05,
+    )  # fmt: skip
+    model = transformers.MarianMTModel(config)
+    model.generation_config.bad_words_ids = [[size - 1]]
+    model.save_pretrained(folder)
+
+
 def make(shape: str, folder: Path) -> EncoderDecoder:
     """The model of a shape; writes its weights and sizes for the peers."""
     torch.manual_seed(0)
+    if shape in MARIAN:
+        from harken.adopt import adopt
+
+        write_marian(shape, folder / "marian")
+        (folder / "settings.json").write_text(json.dumps({"marian": True, "threads": 1}))
+        adopted: EncoderDecoder = adopt(folder / "marian", folder / "adopted").model.eval()
+        return adopted
     if shape in RECURRENT:
         width, embedding, vocabulary = RECURRENT[shape]
         sizes = {"width": width, "embedding": embedding}
@@ -215,7 +257,7 @@ def measure(shape: str, given: argparse.Namespace, versions: dict[str, str]) -> 
         peers = {tool: Peer(python, tool, folder) for tool in tools}
         versions |= {tool: peer.version for tool, peer in peers.items()}
         for precision in given.precisions.split(","):
-            for batch, beam in CELLS:
+            for batch, beam in MARIAN_CELLS if shape in MARIAN else CELLS:
                 job = {"precision": precision, "beam": beam, "batch": batch, "length": LENGTH}
                 job["sources"] = sources[: SENTENCES[shape][batch]]
                 measured: dict[str, list[dict[str, Any]]] = {"harken": []} | {tool: [] for tool in peers}

@@ -3,7 +3,7 @@
     python decoding_peer.py ctranslate2 FOLDER       # reads jobs from stdin, one JSON object a line; answers on stdout
 
 FOLDER has `weights.npz`, whose names are those of CTranslate2's specification or of JoeyNMT's `state_dict`, and
-`settings.json`. Imports nothing of harken, so that it runs with the Python of the peer.
+`settings.json`; or `marian/`, a Marian model in Hugging Face's format, whose ids are two lower than harken's. Imports nothing of harken, so that it runs with the Python of the peer.
 """
 
 import json
@@ -24,6 +24,15 @@ class CTranslate2:
         import ctranslate2
         from ctranslate2.specs import model_spec, transformer_spec
 
+        self.folder, self.translators, self.threads = folder, {}, settings["threads"]
+        self.version = ctranslate2.__version__
+        if settings.get("marian"):
+            vocabulary = json.loads((folder / "marian" / "vocab.json").read_text())
+            self.tokens = ["", "<unk>", "<pad>", "</s>", *[*vocabulary][2:-1]]  # by harken's ids
+            self.ids = {token: number for number, token in enumerate(self.tokens)}
+            self.folder = folder / "converted"
+            ctranslate2.converters.TransformersConverter(str(folder / "marian")).convert(str(self.folder))
+            return
         weights = np.load(folder / "weights.npz")
         spec = transformer_spec.TransformerSpec.from_config(settings["layers"], settings["heads"], pre_norm=True)
 
@@ -39,8 +48,6 @@ class CTranslate2:
         spec.optimize(quantization=None)
         spec.save(str(folder))
         self.ids = {token: number for number, token in enumerate(self.tokens)}
-        self.folder, self.translators, self.threads = folder, {}, settings["threads"]
-        self.version = ctranslate2.__version__
 
     def __call__(self, sources: list[list[int]], job: dict[str, Any]) -> list[list[int]]:
         import ctranslate2
@@ -62,13 +69,17 @@ class CTranslate2:
 
 
 class Transformers:
-    """Marian's architecture of the same shape with its own random weights, float32."""
+    """Marian's architecture in float32: the model of `marian/`, or the same shape with its own random weights."""
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
         import torch
         import transformers
 
         torch.set_num_threads(settings["threads"])
+        self.version, self.is_marian = transformers.__version__, settings.get("marian", False)
+        if self.is_marian:
+            self.model = transformers.MarianMTModel.from_pretrained(folder / "marian").eval()
+            return
         layers, heads, inner = settings["layers"], settings["heads"], settings["feedforward"]
         config = transformers.MarianConfig(
             vocab_size=settings["vocabulary"], d_model=settings["width"], encoder_layers=layers, decoder_layers=layers,
@@ -76,7 +87,7 @@ class Transformers:
             activation_function="relu", pad_token_id=0, bos_token_id=2, eos_token_id=3, decoder_start_token_id=2,
             forced_eos_token_id=None, scale_embedding=True,
         )  # fmt: skip
-        self.model, self.version = transformers.MarianMTModel(config).eval(), transformers.__version__
+        self.model = transformers.MarianMTModel(config).eval()
 
     def __call__(self, sources: list[list[int]], job: dict[str, Any]) -> list[list[int]]:
         import torch
@@ -86,12 +97,15 @@ class Transformers:
             rows = sources[start : start + job["batch"]]
             widest = max(map(len, rows))
             ids = torch.tensor([row + [0] * (widest - len(row)) for row in rows])
+            mask = (ids != 0).long()
+            if self.is_marian:
+                ids = torch.where(ids == 3, 0, (ids - 2).clamp(min=0))  # </s> is 0 there
             with torch.inference_mode():
                 generated = self.model.generate(
-                    input_ids=ids, attention_mask=(ids != 0).long(), num_beams=job["beam"], do_sample=False,
+                    input_ids=ids, attention_mask=mask, num_beams=job["beam"], do_sample=False,
                     min_new_tokens=job["length"], max_new_tokens=job["length"],
                 )  # fmt: skip
-            outputs += generated[:, 1:].tolist()
+            outputs += (generated[:, 1:] + 2 * self.is_marian).tolist()
         return outputs
 
 

@@ -1,4 +1,4 @@
-"""Trained translators in the formats of other runtimes: ONNX, CTranslate2 and Hugging Face's format.
+"""Trained translators in the formats of other runtimes: ONNX, CTranslate2, Hugging Face's and Argos Translate's.
 
 model = harken.load("runs/demo")
 export_model(model, "onnx", "runs/demo-onnx")
@@ -16,8 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "export_model"]
 
-Format = Literal["onnx", "ctranslate2", "huggingface"]
-FORMATS = {"onnx": "ONNX", "ctranslate2": "CTranslate2", "huggingface": "Hugging Face's format"}
+Format = Literal["onnx", "ctranslate2", "huggingface", "argos"]
+FORMATS = {
+    "onnx": "ONNX",
+    "ctranslate2": "CTranslate2",
+    "huggingface": "Hugging Face's format",
+    "argos": "a package of Argos Translate",
+}
 
 README = """# {name}
 
@@ -40,14 +45,20 @@ def export_model(translator: Translator, to: Format, out: Path | str) -> Path:
         UserError: the folder is not empty, the model has a part or an option that the format has no form for, or the
             format's package is not installed.
     """
+    from harken.export.argos import export_argos
     from harken.export.ctranslate2 import export_ctranslate2
     from harken.export.huggingface import export_huggingface
     from harken.export.onnx import export_onnx
 
-    exporters = {"onnx": export_onnx, "ctranslate2": export_ctranslate2, "huggingface": export_huggingface}
+    exporters = {
+        "onnx": export_onnx,
+        "ctranslate2": export_ctranslate2,
+        "huggingface": export_huggingface,
+        "argos": export_argos,
+    }
     with atomic_folder(out) as temporary:
-        exporters[to](translator, temporary)
         (temporary / "README.md").write_text(_describe(translator, to), encoding="utf-8")
+        exporters[to](translator, temporary)
     return expand_user(out)
 
 

@@ -165,12 +165,13 @@ class Graph:
         """x sigmoid(x)."""
         return self.add("Mul", value, self.add("Sigmoid", value))
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path, **metadata: str) -> None:
         """Check and write it; large weights go to a file beside it."""
         helper, constants = self.onnx.helper, [stored for stored, _ in self._constants.values()]
         graph = helper.make_graph(self._nodes, "harken", self._inputs, self._outputs, constants)
         opset = helper.make_opsetid("", OPSET)
         model = helper.make_model(graph, opset_imports=[opset], ir_version=FORMAT, producer_name="harken")
+        helper.set_model_props(model, metadata)
         apart = sum(len(constant.raw_data) for constant in constants) > LARGEST
         options = {"save_as_external_data": True, "location": f"{path.name}.data"} if apart else {}
         self.onnx.save(model, str(path), **options)

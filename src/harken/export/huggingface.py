@@ -82,8 +82,8 @@ def check(model: Any, *stacks: Stack) -> None:
         raise UserError(f'{FORM} needs one matrix for all words; train with tokenizer.joint = true, model.tied = "all"')
 
 
-def subwords(translator: Translator, form: str) -> tuple[SubwordTokenizer, SubwordTokenizer]:
-    """Both tokenizers, which have the same pieces.
+def subwords(translator: Translator, form: str, joint: bool = True) -> tuple[SubwordTokenizer, SubwordTokenizer]:
+    """Both tokenizers, which have the same pieces where `joint`.
 
     Raises:
         UserError: they are no subwords, or have other pieces.
@@ -91,7 +91,7 @@ def subwords(translator: Translator, form: str) -> tuple[SubwordTokenizer, Subwo
     source, target = translator.source, translator.target
     if not isinstance(source, SubwordTokenizer) or not isinstance(target, SubwordTokenizer):
         raise UserError(f"{form} needs SentencePiece; train with tokenizer.kind = bpe or unigram to export the model")
-    if source.pieces(range(source.size)) != target.pieces(range(target.size)):
+    if joint and source.pieces(range(source.size)) != target.pieces(range(target.size)):
         raise UserError(f"{form} needs one vocabulary for both sides; train with tokenizer.joint = true to export it")
     return source, target
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harken.data.text.languages import canonical
-from harken.data.text.locations import BILINGUAL
+from harken.data.text.languages import canonical, languages_of
 from harken.errors import UserError
 from harken.files import expand_user
 
@@ -70,15 +69,13 @@ class ServedModel:
 
 def _languages(recipe: Any, pair: str) -> tuple[str, str]:
     """Language codes: those given, those of the recipe, or `UNKNOWN`."""
-    data = recipe.data
     if pair:
         codes = pair.split("-") if pair.count("-") == 1 else pair.split("_to_")
         if len(codes) != 2 or not all(codes):
             raise UserError(f"{pair!r} after @ is no language pair; write it as en-fr")
         return canonical(codes[0]), canonical(codes[1])
-    named = data.pair or (data.direction if data.corpus in BILINGUAL else None)
-    source, target = named.split("-") if named and named.count("-") == 1 else UNKNOWN
-    return canonical(data.source_language or source), canonical(data.target_language or target)
+    source, target = languages_of(recipe.data)
+    return source or UNKNOWN[0], target or UNKNOWN[1]
 
 
 def signature_of(folder: Path) -> tuple[Any, ...]:

@@ -15,20 +15,21 @@ from harken.cli.messages import logger
     "harken export runs/demo --to onnx --out runs/demo-onnx",
     "harken export runs/demo --to ctranslate2 --out runs/demo-ct2",
     "harken export runs/opus --format huggingface --out runs/opus-hf",
+    "harken export runs/opus --format argos --out runs/opus-argos",
 )
 def export(
     model: ModelFolder,
     to: Annotated[
-        Literal["onnx", "ctranslate2", "huggingface"],
+        Literal["onnx", "ctranslate2", "huggingface", "argos"],
         typer.Option(
             "--to",
             "--format",
-            help="onnx: encoder and decoder step; ctranslate2, huggingface: Transformers for these packages.",
+            help="onnx: encoder and decoder step; ctranslate2, huggingface, argos: Transformers for these packages.",
         ),
     ],
     out: Annotated[Path, typer.Option(parser=output_folder, metavar="DIR", help="An empty or a new folder.")],
 ) -> None:
-    """Write a translator in the format of another runtime: ONNX, CTranslate2 or transformers."""
+    """Write a translator in the format of another runtime: ONNX, CTranslate2, transformers or Argos."""
     from harken.export import export_model
 
     export_model(load_for("translate", model), to, out)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from harken.data.text.locations import BILINGUAL
 from harken.data.text.scripts import script_of
 
 NAMES = {
@@ -47,6 +48,14 @@ def canonical(code: str) -> str:
     """A code in lower case, without region or script."""
     short = code.strip().lower().replace("_", "-").split("-")[0]
     return OLD.get(short, short)
+
+
+def languages_of(data: Any) -> tuple[str | None, str | None]:
+    """The codes of source and target that the table [data] of a recipe names."""
+    named = data.pair or (data.direction if data.corpus in BILINGUAL else None)
+    sides = named.split("-") if named and named.count("-") == 1 else (None, None)
+    source, target = (data.source_language or sides[0], data.target_language or sides[1])
+    return source and canonical(source), target and canonical(target)
 
 
 def language_name(code: str) -> str:
