@@ -17,8 +17,10 @@ from harken.adopt import adopt
 from harken.adopt.pieces import read_pieces
 from harken.cli.app import app
 from harken.data.synthetic.phrasebook import load_phrasebook
+from harken.data.tokenizers.marks import forced_tokens
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, UNK
 from harken.errors import UserError
+from harken.export import export_model
 from harken.search.compiled import KERNELS, prepare
 from harken.search.dispatch import COMPILED
 
@@ -106,9 +108,7 @@ def peer(request: pytest.FixtureRequest, lines: list[str], tmp_path_factory: pyt
             model.model.decoder.layer_norm.bias += model.model.shared.weight[2] * 3
     model.generation_config.num_beams = 3
     model.save_pretrained(folder)
-    own = adopt(
-        folder, folder / "adopted", None if name == "bart" else ("eng_Latn-fra_Latn" if name == "nllb" else "en-fr")
-    )
+    own = adopt(folder, folder / "adopted", {"bart": None, "nllb": "eng_Latn-fra_Latn"}.get(name, "en-fr"))
     return Peer(name, folder, model, tokenizer, own, None if name == "mbart" else first)
 
 
@@ -155,7 +155,7 @@ def test_the_same_ids(peer: Peer, lines: list[str]) -> None:
         theirs, ids = [row[:-2] for row in theirs], [row[:-2] for row in ids]
     assert len(ids) == 501
     assert ids == [mapping[row].tolist() for row in theirs]
-    decoded = peer.tokenizer.batch_decode(theirs[:20], skip_special_tokens=True)
+    decoded = peer.tokenizer.batch_decode([row[peer.name == "m2m" :] for row in theirs[:20]], skip_special_tokens=True)
     assert [own.decode(row) for row in ids[:20]] == decoded
 
 
@@ -274,5 +274,24 @@ def test_commands_and_refusals(peer: Peer, tmp_path: Path) -> None:
             adopt(peer.folder, tmp_path / "other")
 
 
-def _pair(peer: Peer) -> str:
-    return "eng_Latn-fra_Latn" if peer.name == "nllb" else "en-fr"
+def test_export_is_refused_where_tokens_stand_around_every_text(peer: Peer, tmp_path: Path) -> None:
+    for name in ("onnx", "ctranslate2", "huggingface"):
+        with pytest.raises(UserError, match="has no form for tokens around every text"):
+            export_model(peer.own, name, tmp_path / name)
+        assert not (tmp_path / name).exists()
+
+
+def test_fine_tuning_reads_and_writes_the_same_tokens(peer: Peer, lines: list[str], tmp_path: Path) -> None:
+    if peer.name not in ("bart", "m2m"):
+        pytest.skip("the same code as of the others")
+    (tmp_path / "own.tsv").write_text("".join(f"{line}\t{line}\n" for line in dict.fromkeys(lines[:60])))
+    machine = ["train.workers=1", "train.threads=1", "train.precision=float32", "train.device=cpu"]
+    overrides = [*machine, "train.max_steps=4", "train.validate_every=2", "train.batch_tokens=256"]
+    folder = tmp_path / "mine"
+    model = harken.train(tmp_path / "own.tsv", folder, start=peer.own.folder, overrides=overrides, progress=False)
+    assert model.recipe.tokenizer == peer.own.recipe.tokenizer
+    assert model.source.encode(lines[0]) == peer.own.source.encode(lines[0])
+    assert model.translate(lines[0]).token_ids[0] == forced_tokens(peer.own.target)[0]
+    entries = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    losses = [entry["loss"] for entry in entries if entry["kind"] == "valid"]
+    assert losses[-1] < losses[0]

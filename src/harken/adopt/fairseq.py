@@ -174,7 +174,7 @@ def _pair(folder: Path, settings: dict[str, Any], languages: dict[str, str], pai
         raise UserError(f"{folder} has {len(languages)} languages; choose two, such as --pair en-fr")
     known = {token: code for code, token in languages.items()}
     source, target = (
-        known.get(code) or known[language_token(languages, code, side)]
+        known.get(str(code)) or known[language_token(languages, code, side)]
         for code, side in zip(codes, ("source", "target"), strict=True)
     )
     return source, target
