@@ -20,7 +20,11 @@ CASES = {
         *("model.norm=post", "model.activation=gelu", "model.positions=learned", "model.max_length=64")
     ],
     "swiglu, dot, none tied": ["model.activation=swiglu", "model.attention=dot", "model.tied=none"],
-    "norm of embeddings, gelu_tanh": ["model.embedding_norm=true", "model.activation=gelu_tanh"],
+    "norm of embeddings, gelu_tanh": [
+        "model.embedding_norm=true",
+        "model.activation=gelu_tanh",
+        "model.scale_embeddings=false",
+    ],
     "silu, dot": ["model.activation=silu", "model.attention=dot"],
     "rotary": ["model.positions=rotary"],
 }

@@ -36,12 +36,15 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
         TRANSFORMER,
         ["model.activation=swiglu", "model.positions=rotary", "model.attention=dot", "model.tied=none"],
     ),
-    "norm of embeddings, gelu_tanh": (TRANSFORMER, ["model.embedding_norm=true", "model.activation=gelu_tanh"]),
+    "norm of embeddings, gelu_tanh": (
+        TRANSFORMER,
+        ["model.embedding_norm=true", "model.activation=gelu_tanh", "model.scale_embeddings=false"],
+    ),
     "alibi": (TRANSFORMER, ["model.positions=alibi"]),
     "decoder-only": (DECODER_ONLY, []),
     "decoder-only, rotary": (DECODER_ONLY, ["model.positions=rotary", "model.norm=post"]),
     "decoder-only, alibi": (DECODER_ONLY, ["model.positions=alibi"]),
-    "decoder-only, norm of embeddings": (DECODER_ONLY, ["model.embedding_norm=true"]),
+    "decoder-only, norm of embeddings": (DECODER_ONLY, ["model.embedding_norm=true", "model.scale_embeddings=false"]),
     "lstm, after": (RECURRENT, ["model.layers=2", "model.connections=residual"]),
     "lstm, before, additive": (
         RECURRENT,

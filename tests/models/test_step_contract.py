@@ -38,7 +38,8 @@ OPTIONS += [
     {"positions": "alibi", "norm": "pre", "tied": "all", "layers": 2, "activation": "swiglu"},
     {"positions": "relative", "norm": "pre", "tied": "all", "layers": 2, "attention": "additive"},
     {"norm": "post", "tied": "all", "layers": 2, "activation": "silu", "output_bias": True},
-    {"norm": "post", "tied": "all", "layers": 2, "activation": "gelu_tanh", "embedding_norm": True},
+    {"norm": "post", "tied": "all", "layers": 2, "activation": "gelu_tanh", "embedding_norm": True}
+    | {"scale_embeddings": False},
     {"positions": "buckets", "buckets": 8, "max_distance": 6, "tied": "embeddings", "layers": 2, "norm_kind": "rms"}
     | {"norm": "pre", "head_width": 3, "bias": False, "activation": "geglu", "attention": "dot"},
     {"positions": "alibi", "norm": "post", "tied": "output", "layers": 1, "attention": "multiplicative"},

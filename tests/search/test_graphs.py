@@ -59,7 +59,7 @@ def assert_same(found: Any, wanted: Any) -> None:
     [
         {},
         {"norm": "post", "activation": "gelu"},
-        {"embedding_norm": True, "activation": "gelu_tanh"},
+        {"embedding_norm": True, "activation": "gelu_tanh", "scale_embeddings": False},
         {"positions": "learned", "max_length": 22, "tied": "none"},
         {"positions": "rotary"},
         {"positions": "relative"},

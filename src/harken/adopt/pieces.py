@@ -13,7 +13,7 @@ import io
 import struct
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -51,13 +51,19 @@ def read_pieces(model: bytes, name: str) -> list[Piece]:
     return pieces
 
 
-def with_vocabulary(model: bytes, texts: Sequence[str], user_defined: Mapping[str, str] | None = None) -> bytes:
+def with_vocabulary(
+    model: bytes,
+    texts: Sequence[str],
+    user_defined: Mapping[str, str] | None = None,
+    control: Collection[str] = (),
+) -> bytes:
     """The model with the ids of a vocabulary: special tokens, then these texts.
 
     Args:
         texts: every piece of the model must be among them. Of those that are not its pieces, a single character gets
             its own id where the model finds it unknown; the others never occur.
         user_defined: texts that are one piece wherever they occur, and how they are written there.
+        control: texts that are no pieces of any text, such as the tokens of languages.
 
     Raises:
         UserError: a model of byte-pair encoding lacks pieces of the vocabulary, which would change how it merges.
@@ -67,12 +73,12 @@ def with_vocabulary(model: bytes, texts: Sequence[str], user_defined: Mapping[st
     special = [Piece(text, 0.0, UNKNOWN if number == UNK else CONTROL) for number, text in enumerate(SPECIALS)]
     others = user_defined or {}
     pieces = [
-        Piece(others[text], 0.0, USER_DEFINED)
-        if text in others
+        Piece(others.get(text, text), 0.0, CONTROL if text in control else USER_DEFINED)
+        if text in others or text in control
         else known.get(text) or Piece(text, lowest, NORMAL if len(text) == 1 else UNUSED)
         for text in texts
     ]
-    if _model_type(model) == BYTE_PAIRS and any(text not in known and text not in others for text in texts):
+    if is_byte_pairs(model) and any(text not in known and text not in others and text not in control for text in texts):
         raise UserError("a vocabulary has pieces that its SentencePiece model (byte-pair encoding) does not have")
     return with_pieces(model, [*special, *pieces])
 
@@ -118,6 +124,11 @@ def _space_rules() -> bytes:
             hard_vocab_limit=False, normalization_rule_tsv=str(rules), minloglevel=2,
         )  # fmt: skip
     return dict(_normalizer(list(_fields(compiled.getvalue()))))[RULES]
+
+
+def is_byte_pairs(model: bytes) -> bool:
+    """Whether a SentencePiece model is one of byte-pair encoding."""
+    return _model_type(model) == BYTE_PAIRS
 
 
 def _model_type(model: bytes) -> int:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from harken.data.tokenizers.marks import forced_tokens, inner_tokenizer
+from harken.errors import UserError
 from harken.files import atomic_folder, expand_user
 
 if TYPE_CHECKING:
@@ -56,6 +58,11 @@ def export_model(translator: Translator, to: Format, out: Path | str) -> Path:
         "huggingface": export_huggingface,
         "argos": export_argos,
     }
+    if inner_tokenizer(translator.source) is not translator.source or forced_tokens(translator.target):
+        raise UserError(
+            f"{FORMATS[to]} has no form for tokens around every text (tokenizer.languages, source_prefix, "
+            "source_suffix or target_prefix of the recipe); use the model with harken"
+        )
     with atomic_folder(out) as temporary:
         (temporary / "README.md").write_text(_describe(translator, to), encoding="utf-8")
         exporters[to](translator, temporary)

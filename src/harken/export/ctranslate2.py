@@ -115,6 +115,7 @@ def set_stack(spec: Any, stack: Stack) -> None:
         else:
             table = positions_table(stack)
             spec.position_encodings.encodings = array(torch.zeros(LENGTH, stack.width) if table is None else table)
+    spec.scale_embeddings = stack.embedding_scale != 1
     if stack.embedding_norm is not None:
         set_norm(spec.layernorm_embedding, stack.embedding_norm)
     if hasattr(spec, "layer_norm"):

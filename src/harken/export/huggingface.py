@@ -70,6 +70,8 @@ def check(model: Any, *stacks: Stack) -> None:
             "model.positions other than 'sinusoidal'": type(stack.positions) is not SinusoidalPositions,
             f"model.activation = {stack.activation!r}": stack.activation not in ACTIVATIONS,
             "model.attention = 'dot'": not stack.scaled,
+            "model.scale_embeddings = false": stack.embedding_scale == 1,
+            "model.embedding_norm": stack.embedding_norm is not None,
             "another norm or activation in the decoder": (stack.pre, stack.activation)
             != (stacks[0].pre, stacks[0].activation),
             "norms with another epsilon": stack.epsilon != EPSILON,

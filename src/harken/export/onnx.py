@@ -120,13 +120,19 @@ def describe_side(model: EncoderDecoder, side: Any) -> Stack | RecurrentStack | 
     raise Undescribed(type(side).__name__)
 
 
+def _scale(side: Any) -> float:
+    """The factor of the embeddings that an encoder or decoder reads."""
+    stack = getattr(side, "stack", None)
+    return float(getattr(stack, "embedding_scale", math.sqrt(side.embedding)))
+
+
 def write_encoder(
     graph: Graph, model: EncoderDecoder, reader: Any, source: Any, writer: Any, target: Any
 ) -> tuple[list[str], list[str]]:
     """The graph from source ids to the first state; returns the names of the memory's and the state's tensors."""
     ids = graph.input("source", ["batch", "source"], torch.int64)
     lengths = graph.input("lengths", ["batch"], torch.int64)
-    embedded = graph.embed(ids, model.source_embedding.weight, math.sqrt(model.encoder.embedding))
+    embedded = graph.embed(ids, model.source_embedding.weight, _scale(model.encoder))
     encoded = reader.encode(graph, source, embedded, lengths)
     if model.join is not None:
         join = Linear(model.join.weight, model.join.bias)
@@ -147,7 +153,7 @@ def write_decoder(
     lengths = graph.input("lengths", ["batch"], torch.int64)
     shapes = writer.shapes(target)
     tensors = {name: graph.input(name, shapes[name]) for name in (*memory, *state)}
-    embedded = graph.embed(tokens, model.target_embedding.weight, math.sqrt(model.decoder.embedding))
+    embedded = graph.embed(tokens, model.target_embedding.weight, _scale(model.decoder))
     step = writer.step(graph, target, embedded, lengths, tensors, {name: tensors[name] for name in state})
     hidden = step.hidden
     if isinstance(model.narrow, nn.Linear):

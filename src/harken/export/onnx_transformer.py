@@ -43,7 +43,7 @@ def positions_table(stack: Stack) -> Tensor | None:
 
 
 def encode(graph: Graph, stack: Stack, embedded: str, lengths: str) -> Memory:
-    """Embeddings (B, S, D), times sqrt(D) already -> the memory (B, S, D)."""
+    """Embeddings (B, S, D), scaled already -> the memory (B, S, D)."""
     size = graph.size(embedded, 1)
     inside = graph.inside(lengths, size)
     values = add_positions(graph, stack, embedded, graph.ints(0), size)
@@ -79,7 +79,7 @@ def cache_shape(stack: Stack, time: str) -> list[Any]:
 def step(
     graph: Graph, stack: Stack, embedded: str, lengths: str, memory: dict[str, str], state: dict[str, str]
 ) -> Step:
-    """Embeddings of one token (B, D), times sqrt(D) already -> hidden (B, D), and the caches with it."""
+    """Embeddings of one token (B, D), scaled already -> hidden (B, D), and the caches with it."""
     begin = graph.size(state["keys"], 3)
     end = graph.add("Add", begin, graph.ints(1))
     mask = graph.added_mask(graph.inside(lengths, graph.size(memory["memory_keys"], 3)), 1, 2)
@@ -246,7 +246,7 @@ def write_decoder_only_step(graph: Graph, model: DecoderOnly, stack: Stack) -> N
 
 def embed_shifted(graph: Graph, stack: Stack, ids: str, table: Tensor, positions: str, shift: str) -> str:
     """(B, T, D): scaled, plus the positions minus the shift, if they are of the added kind."""
-    values = graph.embed(ids, table, math.sqrt(stack.width))
+    values = graph.embed(ids, table, stack.embedding_scale)
     added = positions_table(stack)
     if added is None:
         return normalise(graph, stack, values)

@@ -36,6 +36,7 @@ from harken.kernels.weights import ModelCache, Snapshot, has_hooks, is_frozen
 from harken.search.config import SearchOptions
 from harken.search.hypotheses import SPECIAL_TOKENS, Hypothesis
 from harken.search.rules.penalties import Shortlist
+from harken.search.rules.prefix import ForcedFirst
 
 if TYPE_CHECKING:
     from harken.kernels.decoding.recurrent import CompiledRecurrent
@@ -175,7 +176,8 @@ def why_not_compiled(call: DecodingCall) -> str | None:
         return "the source is not a row of tokens"
     if call.source.device.type != "cpu":
         return "the model is not on a CPU"
-    if len(call.rules) > 1 or not all(isinstance(rule, Shortlist) for rule in call.rules):
+    lists = [rule for rule in call.rules if isinstance(rule, Shortlist)]
+    if len(lists) > 1 or not all(isinstance(rule, Shortlist | ForcedFirst) for rule in call.rules):
         return "there are rules for the next token, such as a prefix or a glossary"
     changed = [name for name in fields.keys() - SUPPORTED if getattr(options, name) != fields[name].default]
     if changed or options.stopping == "first":
@@ -183,11 +185,13 @@ def why_not_compiled(call: DecodingCall) -> str | None:
     described = describe(call.model)
     if described is None:
         return "the model is of a kind without kernels, is not in float32, is in training, or has hooks"
-    least = min([len(described.target_embedding), *(int(rule.allowed.sum(-1).min()) for rule in call.rules)])
+    least = min([len(described.target_embedding), *(int(rule.allowed.sum(-1).min()) for rule in lists)])
     if not 1 <= call.nbest <= options.beam or least < 2 * options.beam + 3:
         return "the beam is wider than the vocabulary or narrower than the n-best list"
     limits = torch.as_tensor(call.max_lengths)
-    if int(limits.min()) < 1 or (call.lengths is not None and int(call.lengths.min()) < 1):
+    if int(limits.min()) < 1 + (len(call.rules) > len(lists)) or (
+        call.lengths is not None and int(call.lengths.min()) < 1
+    ):
         return "a source or a limit is empty"
     sides = () if isinstance(described, Recurrent) else (described.encoder, described.decoder)
     for side, length in zip(sides, (call.source.shape[1], int(limits.max())), strict=False):
@@ -216,7 +220,8 @@ def _decode(call: DecodingCall, precision: str) -> list[SearchResult]:
 
     options, source, lengths = call.options, call.source, call.lengths
     compiled = packed_weights(call.model, precision)
-    allowed = call.rules[0].allowed.expand(call.rows, -1).numpy() if call.rules else None
+    rules_of = {type(rule): rule for rule in call.rules}
+    allowed = rules_of[Shortlist].allowed.expand(call.rows, -1).numpy() if Shortlist in rules_of else None
     limits = torch.as_tensor(call.max_lengths).expand(call.rows).numpy().astype(np.int64)
     sizes = np.full(call.rows, source.shape[1]) if lengths is None else lengths.numpy()
     rules = Rules(
@@ -225,6 +230,7 @@ def _decode(call: DecodingCall, precision: str) -> list[SearchResult]:
         nbest=call.nbest,
         penalty=float(options.length_penalty),
         gnmt=options.length_rule == "gnmt",
+        forced=rules_of[ForcedFirst].token if ForcedFirst in rules_of else -1,
         max_finished=float(options.beam * options.patience) if options.stopping == "count" else math.inf,
     )
     minimums = np.full(call.rows, options.min_length + 1, np.int64)  # EOS included

@@ -6,7 +6,6 @@ A model is named on the command line as FOLDER or FOLDER@en-fr; without language
 from __future__ import annotations
 
 import os
-import warnings
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -32,7 +32,7 @@ VARIANTS = {
         "max_length": 32,
         "norm": "post",
     },
-    "norm of embeddings, pre norm": {"embedding_norm": True},
+    "norm of embeddings, pre norm, not scaled": {"embedding_norm": True, "scale_embeddings": False},
     "silu, output bias, post norm": {"activation": "silu", "output_bias": True, "norm": "post", "tied": "all"},
     "learned positions": {"positions": "learned", "max_length": 32},
     "rotary": {"positions": "rotary"},

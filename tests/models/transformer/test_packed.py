@@ -33,7 +33,7 @@ def pairs() -> ParallelIds:
         *({"positions": kind} for kind in ("sinusoidal", "learned", "rotary", "none")),
         *({"attention": score} for score in ("dot", "cosine", "multiplicative")),
         {"norm": "post", "activation": "swiglu", "tied": "none"},
-        {"embedding_norm": True, "activation": "gelu_tanh"},
+        {"embedding_norm": True, "activation": "gelu_tanh", "scale_embeddings": False},
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )

@@ -12,19 +12,22 @@ from harken.cli.common import examples, output_folder, use_of
 from harken.cli.messages import logger
 
 
-@examples("harken adopt opus-mt-en-fr --out runs/opus")
+@examples("harken adopt opus-mt-en-fr --out runs/opus", "harken adopt nllb --out runs/nllb --pair eng_Latn-fra_Latn")
 def adopt(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder in Hugging Face's format.")],
     out: Annotated[Path, typer.Option(parser=output_folder, metavar="DIRECTORY", help="A new or an empty folder.")],
+    pair: Annotated[
+        str | None, typer.Option(metavar="SOURCE-TARGET", help="Languages of a multilingual model, such as en-fr.")
+    ] = None,
 ) -> None:
-    """Make a model folder of a pretrained model in Hugging Face's format: Marian (OPUS-MT).
+    """Make a model folder of a pretrained model in Hugging Face's format: Marian, T5, BART, mBART, M2M-100, NLLB.
 
-    Nothing is downloaded, and no pickle is opened: the folder needs config.json, model.safetensors, vocab.json,
-    source.spm and target.spm.
+    Nothing is downloaded, and no pickle is opened: the folder needs config.json, model.safetensors and the files of its
+    tokenizer.
     """
     from harken.adopt import adopt as adopt_folder
 
-    model = adopt_folder(folder, out)
+    model = adopt_folder(folder, out, pair)
     logger.info(
         f"The model is in {out}. Try\n  {use_of(model.recipe.task, out)}\n  harken serve {shlex.quote(str(out))}"
     )

@@ -26,6 +26,7 @@ from harken.data.prepared.scan import CODES, HELD_OUT, INDEX, Reader, hashes, ma
 from harken.data.prepared.store import Store, key_of, note, size_of
 from harken.data.rows import NUMBER, Columns, Encoded, Encoding, References, Row, Rows
 from harken.data.tokenizers.base import Tokenizer, load_tokenizers, save_tokenizers
+from harken.data.tokenizers.marks import MarkedTokenizer
 from harken.worker_pool import ordered_map
 
 READ_AHEAD_SHARE = 8  # files of up to an eighth of the memory are read ahead
@@ -307,7 +308,8 @@ def _read_ahead(path: Path) -> None:
 
 
 def tokenizer_digest(tokenizer: Tokenizer) -> str:
-    """A digest of what a tokenizer does: of the file that it saves."""
+    """A digest of what a tokenizer does: of the file that it saves, and the marks that it adds."""
     with tempfile.TemporaryDirectory(prefix="harken-") as folder:
         paths = tokenizer.save(Path(folder), "tokenizer")
-        return key_of([[path.suffix, path.read_bytes().hex()] for path in paths])
+        marks = [[tokenizer.before, tokenizer.after]] if isinstance(tokenizer, MarkedTokenizer) else []
+        return key_of([[path.suffix, path.read_bytes().hex()] for path in paths] + marks)

@@ -165,6 +165,18 @@ class TokenizerConfig(BaseModel):
     )
     size: int = Field(default=8000, gt=4, description="Vocabulary size, including the four special ids.")
     joint: bool = Field(default=True, description="Whether source and target share one vocabulary.")
+    source_prefix: str = Field(default="", description="A token of the vocabulary before every source.")
+    source_suffix: str = Field(default="", description="A token of the vocabulary after every source.")
+    target_prefix: str = Field(
+        default="", description="A token of the vocabulary that begins every target; a search is forced to write it."
+    )
+    languages: dict[str, str] = Field(
+        default_factory=dict,
+        description=(
+            'Multilingual models: the token of each language, as {en = "__en__"}; those of data.source_language and '
+            "data.target_language are the prefixes."
+        ),
+    )
     min_count: int = Field(default=1, ge=1, description="Words and characters with a lower training count are unknown.")
     character_coverage: Annotated[float, Field(gt=0.9, le=1)] | Literal["auto"] = Field(
         default="auto",

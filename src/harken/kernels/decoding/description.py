@@ -116,6 +116,7 @@ class Stack:
     angles: Table | None = None  # of rotary positions
     slopes: Tensor | None = None  # (N,) of ALiBi
     max_length: int | None = None  # of learned positions
+    embedding_scale: float = 1.0
     embedding_norm: Norm | None = None  # of the embeddings with their positions
 
     @property

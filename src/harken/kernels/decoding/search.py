@@ -33,6 +33,7 @@ class Rules(NamedTuple):
     nbest: int
     penalty: float  # exponent of the length in normalised = score / length ** penalty
     gnmt: bool = False  # (5 + length) / 6 in place of the length
+    forced: int = -1  # the first token of every output, which costs nothing; -1: any
     max_finished: float = math.inf  # stop a source after this many finished hypotheses, too
 
 
@@ -259,6 +260,12 @@ def make_search(step: Any) -> Any:
                 now.ancestors[row, time] = row
                 no_end[row] = time + 1 < minimums[now.sources[row]]
             step(packed, decoder, state, b, read.tokens[time], now.sources, now.ancestors, rows, time)
+            if time == 0 and rules.forced >= 0:
+                for row in range(rows):
+                    source = now.sources[row]
+                    _survive(now, then, read, row, row, time, source, rules.forced, np.float32(0), np.float32(0))
+                now, then, time = then, now, time + 1
+                continue
             if not most_probable(
                 last, output, b, rows, choices, chunk, logs, ids, no_end, rules.special, allowed, now.sources
             ):

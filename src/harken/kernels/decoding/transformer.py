@@ -67,7 +67,7 @@ class _Side:
             activation=ACTIVATIONS[stack.activation],
             rotary=stack.angles is not None,
             scale=np.float32(1 / math.sqrt(head_width) if stack.scaled else 1),
-            embedding_scale=np.float32(math.sqrt(stack.width)),
+            embedding_scale=np.float32(stack.embedding_scale),
             epsilon=np.float32(stack.epsilon),
             slopes=_array(slopes),
             positions=table(stack.positions, stack.width),

@@ -29,6 +29,9 @@ class TransformerBlocksConfig(ModelTable):
         "layer", description="layer normalisation, or RMS norm without mean and bias (Zhang and Sennrich, 2019)"
     )
     norm_epsilon: float = Field(1e-5, gt=0, description="number added to the variance in every layer normalisation")
+    scale_embeddings: bool = Field(
+        True, description="embeddings times the root of `width`, as in the paper; BART and GPT-2 take them as they are"
+    )
     embedding_norm: bool = Field(
         False, description="layer normalisation of the embeddings with their positions, as in BERT and BART"
     )
@@ -81,7 +84,7 @@ class TransformerBlocksConfig(ModelTable):
         """The arguments of `harken.nn.EncoderStack` and `harken.nn.DecoderStack` after `layers`."""
         names = (
             *("width", "heads", "feedforward", "dropout", "attention_dropout", "feedforward_dropout", "norm"),
-            *("norm_epsilon", "embedding_norm"),
+            *("norm_epsilon", "embedding_norm", "scale_embeddings"),
             *("activation", "positions", "max_length", "max_distance", "experts", "experts_active"),
             *("norm_kind", "head_width", "bias", "buckets"),
         )

@@ -16,7 +16,6 @@ True
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -131,7 +130,7 @@ class TransformerDecoder(Decoder):
 
     def _scaled(self, embedded: Tensor, start: int = 0) -> Tensor:
         refuse_too_long(self.stack.positions, start + embedded.shape[1])
-        return embedded * math.sqrt(self.width)
+        return embedded * self.stack.embedding_scale
 
     def _mean_of_heads(self, weights: Tensor) -> Tensor:
         """(B, N, T, S) -> (B, T, S)."""

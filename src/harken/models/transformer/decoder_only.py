@@ -13,7 +13,6 @@ as in the encoder-decoder Transformer (`decoder.py`), each row normalised to sum
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -190,7 +189,7 @@ class DecoderOnly(TranslationModel):
 
     def _embed(self, embedded: Tensor, start: int, shift: Tensor | None) -> Tensor:
         """(B, T, D): scaled, plus positions start - shift (B,) on, if they are of the added kind."""
-        values, time = embedded * math.sqrt(self.width), embedded.shape[1]
+        values, time = embedded * self.stack.embedding_scale, embedded.shape[1]
         if self.stack.positions is not None:
             refuse_too_long(self.stack.positions, start + time)
             table = self.stack.positions(start + time)

@@ -95,6 +95,7 @@ def describe_stack(stack: EncoderStack | DecoderStack) -> Stack:
         norm=_norm(stack.norm) if first.pre else None,
         embedding_norm=None if isinstance(stack.embedding_norm, nn.Identity) else _norm(stack.embedding_norm),
         width=stack.width,
+        embedding_scale=stack.embedding_scale,
         heads=attention.heads,
         feedforward=first.feedforward.contract.in_features,
         pre=first.pre,

@@ -11,7 +11,6 @@ Vaswani et al. (2017).
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -46,10 +45,10 @@ class TransformerEncoder(Encoder):
         if balance is not None:
             balance.real = mask
         refuse_too_long(self.stack.positions, embedded.shape[1])
-        values = self.stack(embedded * math.sqrt(self.width), lengths, distances, balance)
+        values = self.stack(embedded * self.stack.embedding_scale, lengths, distances, balance)
         return Memory(values, mask)
 
     def attention(self, embedded: Tensor, lengths: Tensor | None = None) -> Tensor:
         """The weights (B, L, N, S, S) of every layer and head, from a token (row) to all tokens."""
-        _, weights = self.stack.with_weights(embedded * math.sqrt(self.width), lengths)
+        _, weights = self.stack.with_weights(embedded * self.stack.embedding_scale, lengths)
         return weights

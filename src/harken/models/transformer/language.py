@@ -8,7 +8,6 @@ values, so that no token is read twice.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -78,4 +77,4 @@ class TransformerLanguage(LanguageNetwork):
 
     def _embed(self, tokens: Tensor, start: int) -> Tensor:
         refuse_too_long(self.stack.positions, start + tokens.shape[1])
-        return self.embedding(tokens) * math.sqrt(self.width)
+        return self.embedding(tokens) * self.stack.embedding_scale

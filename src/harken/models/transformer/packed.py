@@ -7,7 +7,6 @@ gradients are those of the padded batch.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -108,8 +107,8 @@ def packed_hidden(
         cross: from targets to sources.
     """
     encoder, decoder = _stacks(model)
-    read = model.source_embedding(source) * math.sqrt(encoder.width)
-    write = model.target_embedding(target) * math.sqrt(decoder.width)
+    read = model.source_embedding(source) * encoder.stack.embedding_scale
+    write = model.target_embedding(target) * decoder.stack.embedding_scale
     seed = DropoutSeed(torch.randint(2**62, (1,), device=source.device))
     memory = encoder.stack.packed(read, seed, sources)
     return model.narrow(decoder.stack.packed(write, seed.at(DECODER), targets.causal(), memory, cross))

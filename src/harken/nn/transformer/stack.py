@@ -19,6 +19,7 @@ True
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,6 +63,7 @@ class _Stack(nn.Module):
         positions: str = "none",
         max_length: int = 512,
         max_distance: int = 16,
+        scale_embeddings: bool = True,
         embedding_norm: bool = False,
         buckets: int = 32,
         two_sided: bool = False,
@@ -74,6 +76,7 @@ class _Stack(nn.Module):
             raise ValueError(f"width {width} cannot be shared by {heads} heads: choose a multiple of {heads}")
         self.width = width
         shared = BucketPositions(heads, buckets, max_distance, two_sided) if positions == "buckets" else None
+        self.embedding_scale = math.sqrt(width) if scale_embeddings else 1.0  # callers multiply embeddings by it
         self.positions = added_positions(positions, width, max_length)
         self.blocks = nn.ModuleList(
             block(

@@ -56,6 +56,18 @@ class Prefix(ScoreRule):
         return torch.where(applies, mixed, scores)
 
 
+class ForcedFirst(ScoreRule):
+    """The first token of every output, which costs nothing: the language of the target, say."""
+
+    def __init__(self, token: int) -> None:
+        self.token = token
+
+    def __call__(self, scores: Tensor, so_far: SoFar) -> Tensor:
+        if so_far.length == 0:
+            scores.fill_(NEG_INF)[:, self.token] = 0.0
+        return scores
+
+
 def check_prefix(prefix: Sequence[int], limit: int) -> None:
     """Refuse a prefix that leaves no room for an output.
 

@@ -74,6 +74,8 @@ def describe(
         rectangle = aligned[row, first : first + len(pieces), : len(words)]
         result.target_words, target_owners = _words(translator.target, pieces, outputs[row], form, result.text)
         result.source_words, source_owners = _words(translator.source, words, form.text, form, result.source)
+        if not result.target_words:  # tokens without text, such as that of a language
+            rectangle, target_owners = rectangle[:0], []
         sizes = len(result.target_words), len(result.source_words)
         result.attention = merge_subwords(rectangle, target_owners, source_owners, *sizes)
         if form.unknown and len(result.source_words) != len(form.text.split()):  # a script without spaces

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from harken.data.text.dependency_heads import write_heads
 from harken.data.text.pairs import Link, Pair
+from harken.data.tokenizers.marks import inner_tokenizer
 from harken.errors import UserError
 from harken.metrics import Score, alignment_error_rate, corpus_bleu, corpus_chrf, exact_match, links_from_attention
 from harken.metrics.alignment import spaced_weights
@@ -86,7 +87,7 @@ def agreement_metrics(
     full = [translation.text for translation in translator.translate(lines, attention=False, shortlist=0, **search)]
     equal = sum(translation == hypothesis for translation, hypothesis in zip(full, result.hypotheses, strict=True))
     bleu = corpus_bleu(full, result.references).value
-    joint = translator.source is translator.target
+    joint = inner_tokenizer(translator.source) is inner_tokenizer(translator.target)
     sizes = [int(translator.shortlist.allowed([ids], shortlist, joint).sum()) for ids in translator.read(lines).ids]
     mean, size = sum(sizes) / max(1, len(sizes)), translator.target.size
     share = 100 * equal / max(1, len(full))

@@ -25,6 +25,7 @@ from torch import Tensor
 from harken.data.io.files import read_lines, require_file
 from harken.data.text.scripts import SPACED_LETTER, UNSPACED_LETTER, is_unspaced
 from harken.data.tokenizers.base import Tokenizer
+from harken.data.tokenizers.marks import inner_tokenizer
 from harken.data.tokenizers.plain import PlainWordTokenizer
 from harken.data.tokenizers.tokens import UNK
 from harken.data.tokenizers.word import WordTokenizer
@@ -108,7 +109,7 @@ def phrase_ids(alternatives: Sequence[str], tokenizer: Tokenizer) -> list[list[i
     Raises:
         UserError: the vocabulary cannot write any of them.
     """
-    rows = [row for row in tokenizer.encode_all(list(alternatives)) if row and UNK not in row]
+    rows = [row for row in inner_tokenizer(tokenizer).encode_all(list(alternatives)) if row and UNK not in row]
     if not rows:
         raise UserError(f"the model's vocabulary cannot write {alternatives[0]!r}; leave that phrase out")
     return rows

@@ -21,6 +21,7 @@ from harken.data.text.parallel import corpus_of_table, read_corpus
 from harken.data.text.placeholders import SAMPLE as MARKUP_SAMPLE
 from harken.data.text.placeholders import SYMBOLS, Placeholders, copied_kinds
 from harken.data.tokenizers.base import Tokenizer, train_tokenizers
+from harken.data.tokenizers.marks import add_marks, inner_tokenizer
 from harken.errors import UserError
 from harken.metrics import compare_systems
 from harken.models.build import build_model
@@ -91,6 +92,7 @@ class TranslateJob(TranslationOperations, Job):
         known = None if start is None else SEEN_WORDS.load(start)
         if recipe.tokenizer.kind in ("bpe", "unigram") and len(pairs) <= MOST_TEXTS and known != SeenWords():
             SEEN_WORDS.learn_or_load(folder, resuming, lambda: SeenWords.learn(texts[0], known))
+        source, target = add_marks(recipe, source, target)
         model = build_model(recipe.model, source.size, target.size)
         if start is not None:
             load_weights(model, start / MODEL)
@@ -284,7 +286,8 @@ def summarise(
     """The run in facts."""
     kind, joint = recipe.tokenizer.kind, ", joint" if recipe.tokenizer.joint else ""
     skipped = {reason: count for reason, count in sorted(corpus.skipped.items()) if count}
-    pieces = f"{source.size:,}" if source is target else f"{source.size:,} and {target.size:,}"
+    is_shared = inner_tokenizer(source) is inner_tokenizer(target)
+    pieces = f"{source.size:,}" if is_shared else f"{source.size:,} and {target.size:,}"
     copied = f"copied: {' '.join(recipe.data.markup)}" if recipe.data.markup not in ("auto", ()) else ""
     facts = {
         "lines skipped": format_skipped(skipped),

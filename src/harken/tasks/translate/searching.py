@@ -23,6 +23,7 @@ from torch import Tensor
 
 from harken.data.text.placeholders import misplaced
 from harken.data.tokenizers.base import Tokenizer
+from harken.data.tokenizers.marks import forced_tokens, inner_tokenizer
 from harken.errors import UserError
 from harken.metrics.bleu import chrf_of_statistics, chrf_statistics, sentence_bleu
 from harken.recipe import load_recipe
@@ -34,7 +35,7 @@ from harken.search.hypotheses import Hypothesis
 from harken.search.rules.constraints import Constraints
 from harken.search.rules.fusion import LanguageModelFusion
 from harken.search.rules.penalties import Banned, Shortlist
-from harken.search.rules.prefix import Prefix, check_prefix
+from harken.search.rules.prefix import ForcedFirst, Prefix, check_prefix
 from harken.tasks.registry import job_of
 from harken.tasks.translate.describing import describe
 from harken.tasks.translate.glossary import Match, Term, find_terms, forms, joining_tokens, phrase_ids, read_glossary
@@ -76,7 +77,7 @@ class Request:
     model: Any = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        config, target = self.config, self.translator.target
+        config, target = self.config, inner_tokenizer(self.translator.target)
         if config.glossary:
             self.glossary = read_glossary(config.glossary)
         self.model = self.translator.model
@@ -99,6 +100,9 @@ class Request:
         allowed = self._allowed([sources.forms[number].ids for number in numbers])
         if self.banned:
             rules.append(Banned(self.banned))
+        if first := forced_tokens(target):
+            _allow(allowed, [first] * len(numbers))
+            rules.append(ForcedFirst(first[0]))
         prefixes = [self.prefix_of(number) for number in numbers]
         if any(prefixes):
             texts = [sources.texts[number] for number in numbers]
@@ -132,7 +136,7 @@ class Request:
     def _allowed(self, rows: Sequence[Sequence[int]]) -> Tensor | None:
         """(B, V) the tokens that these sources may write; None: all."""
         count, translator = self.config.shortlist, self.translator
-        is_shared = translator.source is translator.target
+        is_shared = inner_tokenizer(translator.source) is inner_tokenizer(translator.target)
         return translator.shortlist.allowed(rows, count, is_shared) if count else None
 
     def _required(self, number: int) -> list[list[str]]:
@@ -325,6 +329,7 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
     beam = {"beam": max(count, 1), "sample": False, "mbr": None, "diversity_groups": 1}
     first = replace(request, config=request.config.changed({**beam, **SAMPLING, "stopping": "exact", "patience": 1.0}))
     batch = sources.batch([0], request.translator.device)
+    prefix = prefix or forced_tokens(request.translator.target)
     rules = (Prefix([prefix]),)
     call = DecodingCall(
         first.model, batch.ids, batch.lengths, len(prefix) + 1, first.config, count, batch.distances, rules

@@ -22,6 +22,7 @@ from harken.data.text.dependency_heads import read_heads, write_heads
 from harken.data.text.pairs import Pair
 from harken.data.text.placeholders import Placeholders
 from harken.data.tokenizers.base import Tokenizer
+from harken.data.tokenizers.marks import add_marks, inner_tokenizer
 from harken.errors import UserError
 from harken.models.build import build_model
 from harken.models.config import longest_of
@@ -87,9 +88,27 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         together.request()  # refuses what does not fit
         return together
 
+    def with_languages(self, source: str | None = None, target: str | None = None) -> Self:
+        """The same translator from or into another language, where its model is multilingual.
+
+        Raises:
+            UserError: the model does not have the language, or translates between two alone.
+        """
+        data = self.recipe.data
+        languages = {
+            "source_language": source or data.source_language,
+            "target_language": target or data.target_language,
+        }
+        other = copy(self)
+        other.recipe = self.recipe.model_copy(update={"data": data.model_copy(update=languages)})
+        if not self.recipe.tokenizer.languages:
+            raise UserError(f"{self.folder} is no multilingual model (tokenizer.languages); leave the languages out")
+        other.source, other.target = add_marks(other.recipe, *map(inner_tokenizer, (self.source, self.target)))
+        return other
+
     @classmethod
     def open(cls, folder: Path, recipe: TranslateRecipe, device: str) -> Self:
-        source, target = TOKENIZERS.load(folder)
+        source, target = add_marks(recipe, *TOKENIZERS.load(folder))
         return cls(recipe, build_model(recipe.model, source.size, target.size), source, target, folder)
 
     @cached_property

@@ -1,6 +1,6 @@
 """Layer norm with what comes before it: the embedding of a token, or a residual connection.
 
-    embed      x = sqrt(D) E[token] + p[position]        h = norm(x) or x
+    embed      x = scale E[token] + p[position]        h = norm(x) or x
     add_norm   x' = x + change    h = norm(x')           the norm first ("pre")
                x' = norm(x + change)    h = x'           the norm last ("post")
 
@@ -86,15 +86,17 @@ def add_norm_kernel(
     tl.store(out + offset, normed.to(out.dtype.element_ty), inside)
 
 
-def embed(tokens: Tensor, table: Tensor, positions: Tensor | None, position: Tensor, residual: Tensor) -> None:
+def embed(
+    tokens: Tensor, table: Tensor, scale: float, positions: Tensor | None, position: Tensor, residual: Tensor
+) -> None:
     """Writes x (R, D), float32, of tokens (R,) at position (1,)."""
     rows, width = residual.shape
     if not attention.is_fused(residual):
-        values = F.embedding(tokens, table).float() * width**0.5
+        values = F.embedding(tokens, table).float() * scale
         residual.copy_(values if positions is None else values + positions.index_select(0, position))
         return
     embed_kernel[(rows,)](
-        tokens, table, table if positions is None else positions, position, residual, width, width**0.5,
+        tokens, table, table if positions is None else positions, position, residual, width, scale,
         POSITIONS=positions is not None, WIDTH=triton.next_power_of_2(width), num_warps=4, **options(residual.is_cuda),
     )  # fmt: skip
 

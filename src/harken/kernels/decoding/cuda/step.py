@@ -83,7 +83,7 @@ class TransformerStep:
     def step(self, tokens: Tensor, position: Tensor) -> Tensor:
         """Tokens (R,) at position (1,), which is 0 after `load` -> logits (R, V)."""
         described, stack, self.position = self.described, self.described.decoder, position
-        embed(tokens, described.target_embedding, self.positions, self.position, self.residual)
+        embed(tokens, described.target_embedding, stack.embedding_scale, self.positions, self.position, self.residual)
         if (norm := stack.embedding_norm) is not None:
             weight, bias = norm.weight.float(), norm.bias.float()
             self.residual.copy_(F.layer_norm(self.residual, weight.shape, weight, bias, norm.epsilon))
