@@ -44,7 +44,7 @@ test-wheel: $(DEV_READY) ## build the wheel, install it into a clean environment
 	  $(PYTHON) -m venv "$$folder/venv"; \
 	  "$$folder/venv/bin/pip" install --quiet --no-compile --constraint requirements/run.txt "$$(ls "$$folder"/harken-*.whl)[plot]"; \
 	  cd "$$folder" && venv/bin/harken demo --out demo && test -s demo/alignment.png && \
-	  echo 'The black cat is asleep.' | venv/bin/harken translate demo
+	  echo 'My brother works in a hospital.' | venv/bin/harken translate demo
 
 lint: $(DEV_READY) ## check the code with ruff
 	@$(BIN)/ruff check .

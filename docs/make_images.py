@@ -111,8 +111,8 @@ IMAGES_MADE = [
     Image("gradients.png", gradients),
     Image(
         "alignment.png",
-        lambda model: model.translate("the young queen does not read the red book", attention=True).map(),
-        "demo", "phrasebook-transformer", minutes=2,
+        lambda model: model.translate("Where did you buy that beautiful red dress?", attention=True).map(),
+        "demo", "tatoeba-transformer", minutes=3,
     ),
     Image("gates.png", gates, "brackets", "brackets-seq2seq", minutes=8),
     Image("forecast-airline.svg", forecast, "airline", "series-forecast"),

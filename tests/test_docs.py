@@ -44,6 +44,7 @@ SMALL = {  # recipe -> overrides that train it in about a second; the others com
     "series-forecast": ["model.members=1", *NARROW],
 }
 FOLDERS = {  # folder in runs/ that the pages load -> the recipe it was trained with
+    "demo": "tatoeba-transformer",
     "opinions": "opinions-classify",
     "tags": "phrasebook-tag",
     "language": "phrasebook-language",
@@ -379,8 +380,8 @@ def workplace(tmp_path_factory: pytest.TempPathFactory, tiny_model: Callable[[st
         sound.setsampwidth(2)
         sound.setframerate(8000)
         sound.writeframes((3000 * np.sin(np.arange(6000) / 3)).astype("<i2").tobytes())
-    demo = [*CPU, *LIMITS, *SMALL["phrasebook-transformer"]]
-    train("phrasebook-transformer", folder / "runs" / "demo", overrides=demo, progress=False)
+    phrasebook = [*CPU, *LIMITS, *SMALL["phrasebook-transformer"]]
+    train("phrasebook-transformer", folder / "runs" / "phrasebook", overrides=phrasebook, progress=False)
     series = [*CPU, *LIMITS, *SMALL["series-forecast"], f"data.train={folder / 'airline-passengers.csv'}"]
     train("series-forecast", folder / "runs" / "airline", overrides=series, progress=False)
     for name, recipe in FOLDERS.items():

@@ -1,8 +1,8 @@
 """Train, open up and serve sequence models, from a vanilla RNN to the Transformer, on one spine.
 
     import harken
-    model = harken.train("phrasebook-transformer", out="runs/demo")   # or harken.load("runs/demo")
-    best = model.translate("the black cat sleeps", beam=5)
+    model = harken.train("tatoeba-transformer", out="runs/demo")   # or harken.load("runs/demo")
+    best = model.translate("My brother works in a hospital.", beam=5)
     best.text, best.score, best.attention
 
 Every name below is imported when it is first used, so `import harken` itself is quick.

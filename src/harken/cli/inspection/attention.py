@@ -24,9 +24,9 @@ from harken.errors import UserError
 
 
 @examples(
-    "harken attention runs/demo 'the black cat sleeps'",
-    "harken attention runs/demo 'the black cat sleeps' --out map.html",
-    "harken attention runs/demo 'the black cat sleeps' --target 'le chat noir dort'",
+    "harken attention runs/demo 'My brother works in a hospital.'",
+    "harken attention runs/demo 'My brother works in a hospital.' --out map.html",
+    "harken attention runs/demo 'My brother works in a hospital.' --target 'Mon frère travaille dans un hôpital.'",
 )
 def attention(
     model: ModelFolder,

@@ -44,8 +44,8 @@ def beam(model: Path, sentence: str, out: Path | None, **options: Any) -> None:
 
 with_signature(
     examples(
-        "harken beam runs/demo 'the black cat sleeps'",
-        "harken beam runs/demo 'the black cat sleeps' --beam 3 --length-penalty 0 --out beam.html",
+        "harken beam runs/demo 'My brother works in a hospital.'",
+        "harken beam runs/demo 'My brother works in a hospital.' --beam 3 --length-penalty 0 --out beam.html",
     )(beam),
     {"model": ModelFolder, "sentence": Annotated[str, typer.Argument(help="A sentence in quotes.")], **OPTIONS},
     {**dict.fromkeys(OPTIONS), "prefix": ""},

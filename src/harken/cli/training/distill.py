@@ -20,10 +20,10 @@ from harken.errors import Interrupted, UserError
 
 
 @examples(
-    "harken distill runs/demo --out runs/student --recipe phrasebook-student",
+    "harken distill runs/phrasebook --out runs/student --recipe phrasebook-student",
     "harken distill runs/one runs/two --out runs/student      (an ensemble; the recipe follows the first teacher)",
     "harken distill runs/opus sources.txt --out runs/student --size tiny      (text for an adopted teacher)",
-    "harken distill runs/demo --out runs/student --resume      (after Ctrl-C)",
+    "harken distill runs/phrasebook --out runs/student --resume      (after Ctrl-C)",
 )
 def distill(
     teachers: Annotated[

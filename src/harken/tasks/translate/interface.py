@@ -95,10 +95,10 @@ FILE = Argument(
 INTERFACE = Interface(
     verb="translate",
     help="Translate text: one line out for every line in. A closed pipe or the end of the input ends it.",
-    input=Examples(FILE, example="the black cat sleeps"),
+    input=Examples(FILE, example="My brother works in a hospital."),
     options=TranslateOptions,
     examples=(
-        "echo 'the black cat sleeps' | harken translate runs/demo",
+        "echo 'My brother works in a hospital.' | harken translate runs/demo",
         "harken translate runs/demo text.en --alignments links.txt > text.fr",
         "harken translate runs/demo text.en --nbest 5      (lines of: index ||| text ||| score)",
         "harken translate runs/demo million.en --resume million.fr      (continues after a kill)",

@@ -1,7 +1,7 @@
 """A trained translator: the model folder as an object.
 
 model = harken.load("runs/demo")
-model.translate("the black cat sleeps", beam=5).text    # 'le chat noir dort'
+model.translate("My brother works in a hospital.", beam=5).text    # 'Mon frère travaille dans un hôpital.'
 """
 
 from __future__ import annotations
