@@ -7,12 +7,12 @@
 
 small = 3 + 3 layers, width 256, inner width 1024, 4 heads, 8,000 tokens; base = 6 + 6, 512, 2048, 8, 32,000; norm
 first. opus = OPUS-MT's, a Marian model of 6 + 6, 512, 2048, 8, 58,101 with random weights, which `harken adopt`,
-CTranslate2's converter and `generate` read from one folder (opus-small is for trials). lstm and gru = a bidirectional encoder and a decoder of one layer, width 512, embeddings of 256, additive
-attention with input feeding, 8,000 tokens, beside JoeyNMT, which is always in float32. A shape whose peer is not
-installed is skipped. Weights are random and the same in harken, CTranslate2 and JoeyNMT (but for the first cell state
-of the LSTM, which JoeyNMT computes in another way), with an output layer of its own; sources have 4 to 30 tokens, as
-Multi30k's. Random weights never stop on their own, so every output is forced to 20 tokens. Tokens per second count the
-kept hypotheses, the encoder included.
+CTranslate2's converter and `generate` read from one folder (opus-small is for trials). lstm and gru = a bidirectional
+encoder and a decoder of one layer, width 512, embeddings of 256, additive attention with input feeding, 8,000 tokens,
+beside JoeyNMT, which is always in float32. A shape whose peer is not installed is skipped. Weights are random and the
+same in harken, CTranslate2 and JoeyNMT (but for the first cell state of the LSTM, which JoeyNMT computes in another
+way), with an output layer of its own; sources have 4 to 30 tokens, as Multi30k's. Random weights never stop on their
+own, so every output is forced to 20 tokens. Tokens per second count the kept hypotheses, the encoder included.
 
 The tools take turns and each cell is the best of all rounds, since other processes may use the machine: `ratio`
 compares wall time, `cpu ratio` the CPU seconds of the two processes, the better guide on a busy machine. `same` is the
