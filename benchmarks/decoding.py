@@ -51,6 +51,7 @@ MARIAN = {"opus": (6, 512, 2048, 8, 58101), "opus-small": (2, 64, 128, 4, 600)}
 RECURRENT = {"lstm": (512, 256, 8000), "gru": (512, 256, 8000)}  # width, embedding, vocabulary
 LENGTH = 20
 CELLS = [(1, 1), (1, 5), (64, 1), (64, 5)]  # batch, beam
+SPREAD = 3.0  # of the random weights of Marian, in units of 1 / sqrt(inputs)
 MARIAN_CELLS = [(1, 1), (1, 6), (64, 1), (64, 6)]  # OPUS-MT models search with a beam of 4 to 6
 SENTENCES = {"small": {1: 20, 64: 256}, "base": {1: 8, 64: 64}, "lstm": {1: 20, 64: 128}, "gru": {1: 20, 64: 128}}
 SENTENCES |= {"opus": {1: 8, 64: 64}, "opus-small": {1: 8, 64: 64}}
@@ -209,6 +210,10 @@ def write_marian(shape: str, folder: Path) -> None:
         bos_token_id=None, eos_token_id=0, decoder_start_token_id=size - 1, forced_eos_token_id=None, init_std=0.05,
     )  # fmt: skip
     model = transformers.MarianMTModel(config)
+    with torch.no_grad():  # blocks that outweigh the residual connection, or tied embeddings repeat a token for ever
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 2 and "layers" in name:
+                parameter.normal_(std=SPREAD / parameter.shape[1] ** 0.5)
     model.generation_config.bad_words_ids = [[size - 1]]
     model.save_pretrained(folder)
 
