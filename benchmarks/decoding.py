@@ -210,7 +210,7 @@ def write_marian(shape: str, folder: Path) -> None:
         bos_token_id=None, eos_token_id=0, decoder_start_token_id=size - 1, forced_eos_token_id=None, init_std=0.05,
     )  # fmt: skip
     model = transformers.MarianMTModel(config)
-    with torch.no_grad():  # blocks that outweigh the residual connection, or tied embeddings repeat a token for ever
+    with torch.no_grad():  # outputs depend on the source; each still repeats a token
         for name, parameter in model.named_parameters():
             if parameter.dim() == 2 and "layers" in name:
                 parameter.normal_(std=SPREAD / parameter.shape[1] ** 0.5)
