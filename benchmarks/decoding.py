@@ -7,12 +7,12 @@
 
 small = 3 + 3 layers, width 256, inner width 1024, 4 heads, 8,000 tokens; base = 6 + 6, 512, 2048, 8, 32,000; norm
 first. opus = OPUS-MT's, a Marian model of 6 + 6, 512, 2048, 8, 58,101 with random weights, which `harken adopt`,
-CTranslate2's converter and `generate` read from one folder (opus-small is for trials). lstm and gru = a bidirectional encoder and a decoder of one layer, width 512, embeddings of 256, additive
-attention with input feeding, 8,000 tokens, beside JoeyNMT, which is always in float32. A shape whose peer is not
-installed is skipped. Weights are random and the same in harken, CTranslate2 and JoeyNMT (but for the first cell state
-of the LSTM, which JoeyNMT computes in another way), with an output layer of its own; sources have 4 to 30 tokens, as
-Multi30k's. Random weights never stop on their own, so every output is forced to 20 tokens. Tokens per second count the
-kept hypotheses, the encoder included.
+CTranslate2's converter and `generate` read from one folder (opus-small is for trials). lstm and gru = a bidirectional
+encoder and a decoder of one layer, width 512, embeddings of 256, additive attention with input feeding, 8,000 tokens,
+beside JoeyNMT, which is always in float32. A shape whose peer is not installed is skipped. Weights are random and the
+same in harken, CTranslate2 and JoeyNMT (but for the first cell state of the LSTM, which JoeyNMT computes in another
+way), with an output layer of its own; sources have 4 to 30 tokens, as Multi30k's. Random weights never stop on their
+own, so every output is forced to 20 tokens. Tokens per second count the kept hypotheses, the encoder included.
 
 The tools take turns and each cell is the best of all rounds, since other processes may use the machine: `ratio`
 compares wall time, `cpu ratio` the CPU seconds of the two processes, the better guide on a busy machine. `same` is the
@@ -51,6 +51,7 @@ MARIAN = {"opus": (6, 512, 2048, 8, 58101), "opus-small": (2, 64, 128, 4, 600)}
 RECURRENT = {"lstm": (512, 256, 8000), "gru": (512, 256, 8000)}  # width, embedding, vocabulary
 LENGTH = 20
 CELLS = [(1, 1), (1, 5), (64, 1), (64, 5)]  # batch, beam
+SPREAD = 3.0  # of the random weights of Marian, in units of 1 / sqrt(inputs)
 MARIAN_CELLS = [(1, 1), (1, 6), (64, 1), (64, 6)]  # OPUS-MT models search with a beam of 4 to 6
 SENTENCES = {"small": {1: 20, 64: 256}, "base": {1: 8, 64: 64}, "lstm": {1: 20, 64: 128}, "gru": {1: 20, 64: 128}}
 SENTENCES |= {"opus": {1: 8, 64: 64}, "opus-small": {1: 8, 64: 64}}
@@ -209,6 +210,10 @@ def write_marian(shape: str, folder: Path) -> None:
         bos_token_id=None, eos_token_id=0, decoder_start_token_id=size - 1, forced_eos_token_id=None, init_std=0.05,
     )  # fmt: skip
     model = transformers.MarianMTModel(config)
+    with torch.no_grad():  # outputs depend on the source; each still repeats a token
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 2 and "layers" in name:
+                parameter.normal_(std=SPREAD / parameter.shape[1] ** 0.5)
     model.generation_config.bad_words_ids = [[size - 1]]
     model.save_pretrained(folder)
 

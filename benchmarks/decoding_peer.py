@@ -3,7 +3,8 @@
     python decoding_peer.py ctranslate2 FOLDER       # reads jobs from stdin, one JSON object a line; answers on stdout
 
 FOLDER has `weights.npz`, whose names are those of CTranslate2's specification or of JoeyNMT's `state_dict`, and
-`settings.json`; or `marian/`, a Marian model in Hugging Face's format, whose ids are two lower than harken's. Imports nothing of harken, so that it runs with the Python of the peer.
+`settings.json`; or `marian/`, a Marian model in Hugging Face's format, whose ids are two lower than harken's. Imports
+nothing of harken, so that it runs with the Python of the peer.
 """
 
 import json
