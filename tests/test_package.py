@@ -70,3 +70,14 @@ def test_the_version_has_one_source() -> None:
     unreleased = newest[1] == "Unreleased"
     assert Version(harken.__version__).base_version == (newest[2] if unreleased else newest[1])
     assert Version(harken.__version__).is_prerelease == unreleased
+
+
+def test_the_wheel_holds_the_corpus_and_its_licence() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    package = ROOT / "src" / "harken"
+    patterns = project["tool"]["setuptools"]["package-data"]["harken"]
+    data = {str(path.relative_to(package)) for pattern in patterns for path in package.glob(pattern)}
+    assert {"data/tatoeba/en-fr.tsv.xz", "data/tatoeba/ATTRIBUTION.txt"} <= data
+    assert "src/harken/data/tatoeba/ATTRIBUTION.txt" in project["project"]["license-files"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "https://tatoeba.org" in readme and "CC BY 2.0 FR" in readme
