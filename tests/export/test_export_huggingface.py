@@ -111,7 +111,7 @@ def test_rules_of_spaces_are_those_of_harken(kind: str) -> None:
         (TIED, ["model.norm_kind=rms"], "has no form for model.norm_kind"),
         (TIED, ["model.bias=false"], "has no form for model.bias"),
         (TIED, ["model.head_width=4"], "has no form for model.head_width"),
-        (TIED, ["model.positions=buckets"], "has no form for model.positions"),
+        (TIED, ["model.positions=buckets", "model.max_distance=64"], "has no form for model.positions"),
         (TIED, ["model.activation=geglu"], "has no form for model.activation"),
         (TIED, ["model.experts=2"], "has no form for model.experts"),
         (TIED, ["model.decoder_mixer=ssru"], "has no form for model.decoder_mixer = 'ssru'"),
