@@ -21,6 +21,7 @@ TINY = [
     "model.feedforward=64",
     "model.layers=1",
     "train.max_steps=4",
+    "train.max_minutes=none",  # a limit in minutes leaves out validations that take a large share of the time
     "train.validate_every=2",
     "train.validate_sentences=4",
     "train.batch_tokens=256",
