@@ -39,7 +39,7 @@ def make_model(folder: Path, base: list[str], *overrides: str) -> Translator:
             else:
                 parameter.mul_(2.0)
         stack = getattr(getattr(model, "decoder", model), "stack", None)
-        if stack is not None and hasattr(stack.blocks[-1].feedforward_norm, "bias"):  # EOS more probable: lengths differ
+        if stack is not None and hasattr(stack.blocks[-1].feedforward_norm, "bias"):  # EOS is more probable
             norm = stack.norm if isinstance(stack.norm, nn.LayerNorm) else stack.blocks[-1].feedforward_norm
             norm.bias.add_(model.output_weight[EOS] if model.narrow(norm.bias) is norm.bias else 0)
     save_tensors(folder / "model.safetensors", dict(model.named_parameters()))
