@@ -20,6 +20,7 @@ from torch import Tensor
 from harken.adopt.bart import block_weights
 from harken.adopt.marian import LANGUAGE_TOKEN, features
 from harken.adopt.pieces import USER_DEFINED, read_pieces, with_pieces, with_spaces
+from harken.data.text.languages import languages_of
 from harken.data.tokenizers.subword import SPACE, SubwordTokenizer
 from harken.data.tokenizers.tokens import BOS, EOS, SPECIALS, UNK
 from harken.errors import UserError
@@ -178,10 +179,9 @@ def write_tokenizer(translator: Translator, sides: tuple[SubwordTokenizer, Subwo
     texts = [names.get(text, text) for text in sides[0].pieces(range(len(SPECIALS), sides[0].size))]
     vocabulary = [SPECIALS[EOS], SPECIALS[UNK], *texts, "<pad>"]
     write_json(folder / "vocab.json", {text: row for row, text in enumerate(vocabulary)})
-    data = translator.recipe.data
     options = {"tokenizer_class": "MarianTokenizer", "model_max_length": POSITIONS // 2, "separate_vocabs": False}
     special = {"eos_token": SPECIALS[EOS], "unk_token": SPECIALS[UNK], "pad_token": "<pad>"}
-    languages = {"source_lang": data.source_language, "target_lang": data.target_language}
+    languages = dict(zip(("source_lang", "target_lang"), languages_of(translator.recipe.data), strict=True))
     write_json(folder / "tokenizer_config.json", options | special | languages)
 
 

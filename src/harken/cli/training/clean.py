@@ -69,4 +69,6 @@ def clean(
     rows = {"read": cleaner.read, **removed, "clean": clean_pairs}
     shares = [(name, f"{count:,}", f"{count / max(1, cleaner.read):.1%}") for name, count in rows.items()]
     print_table(("pairs", "number", "share"), shares)
+    if not clean_pairs:
+        logger.warning("No pair is left: check the columns of the file and the limits")
     logger.info(f"Wrote {out}")
