@@ -117,7 +117,7 @@ def test_commands_work_on_an_adopted_model(pair: Pair, tmp_path: Path) -> None:
         ["generate", folder, "the cat", "--length", "5"],
         ["generate", folder, "the cat", "--surprisal"],
         ["evaluate", folder, file],
-        ["inspect", folder, file],
+        ["inspect", folder],
     ):
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, (arguments, result.output)
