@@ -7,6 +7,7 @@ layer may get another order, which changes no output.
     marian    OPUS-MT: two SentencePiece models over one vocabulary
     bart, mbart, m2m_100    BART, mBART, mBART-50, M2M-100, NLLB: byte-level or SentencePiece, languages
     t5, mt5   T5, T5 v1.1, mT5, Flan-T5: one SentencePiece model
+    gpt2      GPT-2, as a language model: byte-level BPE
     pegasus   what `harken export` writes for models with the norms before each sub-layer
 """
 
@@ -17,6 +18,7 @@ from typing import Any
 
 from harken.adopt.fairseq import read_fairseq
 from harken.adopt.files import read_config
+from harken.adopt.gpt2 import read_gpt2
 from harken.adopt.marian import read_marian
 from harken.adopt.t5 import read_t5
 from harken.errors import UserError
@@ -31,6 +33,7 @@ ARCHITECTURES = {  # by the model_type of config.json
     "pegasus": read_marian,
     "t5": read_t5,
     "mt5": read_t5,
+    "gpt2": read_gpt2,
 }
 
 

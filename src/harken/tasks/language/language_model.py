@@ -34,6 +34,7 @@ from harken.tasks.language.task import text_ids, text_of
 from harken.tasks.predictor import Predictor, Progress
 
 TOKENIZER = TokenizerArtifact()
+PART = "\ufffd"  # how the first bytes of a character are decoded, before the others are drawn
 LINE_END = "⏎"  # how the end of a line is shown among tokens
 
 
@@ -105,8 +106,9 @@ class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
                 continue
             current.append(token)
             text = self.tokenizer.decode(current)
-            yield text[len(shown) :]
-            shown = text
+            if not text.endswith(PART):
+                yield text[len(shown) :]
+                shown = text
 
     def samples(
         self,

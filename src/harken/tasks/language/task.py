@@ -52,11 +52,13 @@ MOST_STREAMS, MAX_LENGTH = 1 << 14, 1 << 48  # 14 + 48 + 1 bits
 
 
 def corpus_ids(tokenizer: Tokenizer, lines: Sequence[str], ended: bool) -> np.ndarray:
-    """(N,) ids of the lines of a corpus, an EOS before them; `ended`: each has one, else they are joined by spaces."""
-    space = [] if ended else tokenizer.encode(" ")
+    """(N,) ids of the lines of a corpus, an EOS before them; `ended`: each has one, else they are joined by
+    spaces, or by ends of lines where these are pieces."""
+    between = "\n" if keeps_lines(tokenizer) else " "
+    space = [] if ended else tokenizer.encode(between)
 
     def encode(columns: Columns) -> list[TokenRows]:
-        texts = [f"{line} " for line in columns[0]] if space else columns[0]
+        texts = [f"{line}{between}" for line in columns[0]] if space else columns[0]
         return [TokenRows.encode(tokenizer, texts, eos=ended)]
 
     types, key = {"text": id_type(tokenizer.size)}, [tokenizer, ended]
@@ -64,8 +66,15 @@ def corpus_ids(tokenizer: Tokenizer, lines: Sequence[str], ended: bool) -> np.nd
     return flat[: max(1, len(flat) - len(space))]
 
 
+def keeps_lines(tokenizer: Tokenizer) -> bool:
+    """Whether ends of lines are pieces of text."""
+    return getattr(tokenizer, "keeps_lines", False)
+
+
 def text_ids(tokenizer: Tokenizer, text: str, lines: bool) -> np.ndarray:
     """(N,) ids of a text, an EOS before it."""
+    if not lines and keeps_lines(tokenizer):
+        return np.array([EOS, *tokenizer.encode(text)], dtype=np.int64)
     if not lines:
         return corpus_ids(tokenizer, text.splitlines(), ended=False)
     return corpus_ids(tokenizer, text.split("\n"), ended=True)[:-1]
