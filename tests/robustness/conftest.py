@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -130,6 +131,7 @@ def _child(command: list[str], stdin: Path, base: Path, cwd: Path | None) -> Non
         resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
         from harken.cli.app import app
 
+        warnings.resetwarnings()  # as in a process of its own: those of pytest make warnings of harken errors
         try:
             app(command, prog_name="harken")
             code = 0

@@ -300,7 +300,10 @@ class Engine:
                 self._put_back(batch)
 
     def on_death(self, slot: Slot) -> None:
-        """A worker is gone: try its work again; only what it ran, and not what waited there, may be the cause."""
+        """A worker is gone: try its work again; only what it ran, and not what waited there, may be the cause.
+
+        A worker that was stopped from outside has no cause here.
+        """
         batches, streams = list(slot.batches.values()), list(slot.streams.values())
         slot.batches, slot.streams = {}, {}
         for stream in streams:
@@ -309,7 +312,7 @@ class Engine:
             if batch.cancelled_at is not None:
                 continue
             for work in batch.works() if position == 0 else ():
-                work.attempts += 1
+                work.attempts += not slot.is_stopped
                 work.is_suspect = True
                 if work.attempts >= MAX_ATTEMPTS:
                     work.fail(WorkerFailed())

@@ -40,6 +40,7 @@ class Slot:
         self.deaths = 0  # since it last did something
         self.is_failing = False  # workers died again and again; another is tried, but nothing waits for it
         self.is_given_up = False  # its worker is killed over what was cancelled, which is no fault of the worker
+        self.is_stopped = False  # its worker is killed as somebody stopped it, which is no fault of its work
         self.generation = 0
         self.started_at = self.loading_seconds = 0.0
         self.next_at = 0.0  # when it may get a second batch

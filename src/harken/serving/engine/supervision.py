@@ -130,6 +130,7 @@ class Supervisor:
 
         kind: Callable[..., ProcessWorker | ThreadWorker] = ProcessWorker if self.settings.workers else ThreadWorker
         slot.loaded, slot.refused, slot.started_at, slot.is_given_up = set(), {}, time.monotonic(), False
+        slot.is_stopped = False
         slot.worker = kind(self.settings.device, receive, len(self.slots))
         for name, folder in self.folders.items():
             slot.worker.send(("load", name, str(folder)))
@@ -204,6 +205,7 @@ class Supervisor:
             return
         if slot.is_silent(self.folders):
             log.warning("worker %d gives no sign of life; it is killed", slot.number)
+            slot.is_stopped = slot.worker.is_stopped()
         elif slot.is_stuck():
             log.warning("worker %d goes on with what was cancelled; it is killed", slot.number)
             slot.is_given_up = True

@@ -255,6 +255,10 @@ class ThreadWorker:
         """A thread gives no signs of life."""
         return 0.0
 
+    def is_stopped(self) -> bool:
+        """A thread cannot be stopped by a signal of its own."""
+        return False
+
     def join(self, seconds: float) -> bool:
         """Wait until the worker has ended; whether it has."""
         self._thread.join(seconds)
@@ -304,6 +308,14 @@ class ProcessWorker:
     def silent_seconds(self) -> float:
         """How long the process has given no sign of life."""
         return time.monotonic() - self._heard_at
+
+    def is_stopped(self) -> bool:
+        """Whether a signal such as SIGSTOP holds the process; False where the system cannot tell."""
+        if not hasattr(os, "waitid") or self.pid is None:
+            return False
+        with contextlib.suppress(OSError):
+            return os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+        return False
 
     def _read(self) -> None:
         while True:
