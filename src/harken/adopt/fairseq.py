@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from harken.adopt.bart import block_tensors
-from harken.adopt.files import Adopted, read_json, read_weights
+from harken.adopt.files import Adopted, read_byte_level, read_json, read_weights
 from harken.adopt.pieces import is_byte_pairs, read_pieces, with_vocabulary
 from harken.data.tokenizers.base import JOINT, Tokenizer
 from harken.data.tokenizers.byte_level import ByteLevelTokenizer
@@ -199,14 +199,8 @@ def _piece_tokenizer(folder: Path, names: list[str], languages: dict[str, str]) 
 
 
 def _byte_tokenizer(folder: Path, names: list[str]) -> Tokenizer:
-    merges: list[Any]
-    if (folder / "merges.txt").is_file():
-        lines = (folder / "merges.txt").read_text(encoding="utf-8").split("\n")
-        merges = [line.split(" ") for line in lines if line and not line.startswith("#version")]
-    else:
-        merges = [pair.split(" ") if isinstance(pair, str) else pair for pair in _stored(folder)["merges"]]
-    settings = _settings(folder)
-    return ByteLevelTokenizer(names, merges, prefix_space=bool(settings.get("add_prefix_space")))
+    _, merges, prefix_space = read_byte_level(folder)
+    return ByteLevelTokenizer(names, merges, prefix_space=prefix_space)
 
 
 def _recipe(

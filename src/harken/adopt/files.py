@@ -78,3 +78,27 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
             "save it with transformers (save_pretrained writes model.safetensors)"
         )
     raise UserError(f"{folder / WEIGHTS} is missing; copy the whole folder of the model")
+
+
+def read_byte_level(folder: Path) -> tuple[dict[str, int], list[list[str]], bool]:
+    """Pieces with their rows, merges, and whether a text is read after a space; of tokenizer.json or the older files.
+
+    Raises:
+        UserError: neither is there, or the tokenizer is of another kind.
+    """
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        vocabulary, lines = read_json(folder / "vocab.json"), folder / "merges.txt"
+        if not lines.is_file():
+            raise UserError(f"{lines} is missing; copy the whole folder of the model")
+        pairs = [line.split(" ") for line in lines.read_text(encoding="utf-8").split("\n")]
+        settings = folder / "tokenizer_config.json"
+        spaced = (read_json(settings) if settings.is_file() else {}).get("add_prefix_space", False)
+        return vocabulary, [pair for pair in pairs if len(pair) == 2 and pair[0] != "#version:"], bool(spaced)
+    stored = read_json(path)
+    model, splitter = stored.get("model") or {}, stored.get("pre_tokenizer") or {}
+    if model.get("type") != "BPE" or splitter.get("type") != "ByteLevel" or stored.get("normalizer"):
+        raise UserError(f"{path} holds no byte-level BPE as GPT-2 has it, which alone can be adopted")
+    vocabulary = model["vocab"] | {token["content"]: token["id"] for token in stored.get("added_tokens", [])}
+    merges = [pair.split(" ") if isinstance(pair, str) else list(pair) for pair in model["merges"]]
+    return vocabulary, merges, bool(splitter.get("add_prefix_space", False))
