@@ -23,7 +23,8 @@ from harken.serving.settings import ServerSettings
 
 class FakeWorker:
     """Upper-cases texts; "die" kills it, "bad" is the user's error, "wait" is answered when it is cancelled, "stuck"
-    not even then, and "hang" stops the signs of life. The first `late` workers load nothing until they are told to."""
+    not even then, "hang" stops the signs of life of the first worker and "stopped" those of the first three. The first
+    `late` workers load nothing until they are told to."""
 
     pid = None
     batches: ClassVar[list[list[str]]] = []
@@ -33,7 +34,7 @@ class FakeWorker:
 
     def __init__(self, device: str, receive: Callable[[Any], None], workers: int = 1) -> None:
         self.receive, self.dead, self.silent_seconds, self.unread = receive, False, 0.0, list[Any]()
-        self.is_stuck, self.is_late = False, len(self.workers) < self.late
+        self.is_stuck, self.held, self.is_late = False, False, len(self.workers) < self.late
         self.workers.append(self)
 
     def load(self) -> None:
@@ -62,6 +63,8 @@ class FakeWorker:
                 self.receive(("error", number, Problem("it is bad", True)))
             elif "hang" in items and len(self.workers) == 1:
                 self.silent_seconds = 1000.0
+            elif "stopped" in items and len(self.workers) <= 3:
+                self.silent_seconds, self.held = 1000.0, True
             elif "wait" not in items:
                 self.receive(("result", number, [item.upper() for item in items]))
         elif kind == "stream":
@@ -79,6 +82,9 @@ class FakeWorker:
             self.batches.append(["cancelled"])
             if not self.is_stuck:
                 self.receive(("end", rest[0]))
+
+    def is_stopped(self) -> bool:
+        return self.held
 
     def join(self, seconds: float) -> bool:
         return True
@@ -243,6 +249,13 @@ def test_a_worker_that_hangs_is_replaced_and_its_requests_are_sent_again(monkeyp
     states, results = run(monkeypatch, call)
     assert results == [["HANG"], ["MORE"]] and len(FakeWorker.workers) == 2
     assert states == [(True, False), (True, True)]
+
+
+def test_a_request_is_not_blamed_for_workers_that_were_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def call(engine: Engine) -> Any:
+        return await engine.submit(work("stopped"))
+
+    assert run(monkeypatch, call) == ["STOPPED"] and len(FakeWorker.workers) == 4
 
 
 def test_work_and_streams_wait_for_a_worker_that_loads(monkeypatch: pytest.MonkeyPatch) -> None:
