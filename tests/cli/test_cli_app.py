@@ -4,12 +4,14 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import typer
+from rich.text import Text
 
+from harken.cli.app import app
 from harken.cli.exits import guarded
 from harken.errors import UserError
 
@@ -30,6 +32,19 @@ def test_help_is_quick_and_names_every_verb() -> None:
     assert done.returncode == 0
     assert all(f" {verb} " in done.stdout for verb in VERBS)
     assert min(spent) < 1.5  # CPU seconds, about 0.4 where the CPU is not shared
+
+
+def test_help_shows_names_in_brackets() -> None:
+    def texts(command: Any) -> Iterator[str]:
+        yield from (
+            text for text in (command.help, *(getattr(option, "help", "") for option in command.params)) if text
+        )
+        for subcommand in getattr(command, "commands", {}).values():
+            yield from texts(subcommand)
+
+    written = list(texts(typer.main.get_command(app)))
+    assert any("\\[data]" in text for text in written)
+    assert [text for text in written if Text.from_markup(text).plain != text.replace("\\[", "[")] == []
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -44,7 +44,7 @@ def distill(
     recipe: Annotated[
         str | None,
         typer.Option(
-            help="The student's recipe, whose [data] is replaced; phrasebook-student and multi30k-student ship. "
+            help="The student's recipe, whose \\[data] is replaced; phrasebook-student and multi30k-student ship. "
             "Default: the teacher's, with a deep encoder and a recurrent decoder of two layers.",
             autocompletion=complete_recipe,
         ),

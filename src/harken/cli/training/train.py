@@ -39,7 +39,7 @@ def train(
     restart: Annotated[bool, typer.Option("--restart", help="Delete the run in the folder and start over.")] = False,
     accept_changed_data: Annotated[
         bool,
-        typer.Option("--accept-changed-data", help="With --resume: go on although data files or [data] changed."),
+        typer.Option("--accept-changed-data", help="With --resume: go on although data files or \\[data] changed."),
     ] = False,
     task: Task = None,
     text_column: TextColumn = None,
