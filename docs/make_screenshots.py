@@ -1,7 +1,7 @@
 """Photograph the studio for the documentation: `python docs/make_screenshots.py RUNS_DIR [NAME ...]`.
 
-RUNS_DIR holds a Transformer called transformer, and recurrent translators called attention and rnn (without attention),
-trained on the phrasebook. Pictures are written to docs/images/studio. Needs playwright and Debian's chromium.
+RUNS_DIR holds the model of `harken demo`, called demo, and recurrent translators called attention and rnn (without
+attention), trained on the phrasebook. Pictures are written to docs/images/studio. Needs playwright and Debian's chromium.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def open_alternatives(page: Any) -> None:
 
 
 def switch_off(page: Any) -> None:
-    """The word cat and the first head of the upper layer."""
-    page.locator(".words.source .word").nth(2).click()
+    """The word red and the first head of the upper layer."""
+    page.locator(".words.source .word").nth(6).click()
     page.wait_for_selector(".changed")
     page.mouse.move(5, 5)
 
@@ -51,13 +51,14 @@ def point(page: Any) -> None:
     page.locator(".words.target .word").nth(3).hover()
 
 
+DRESS = "Where+did+you+buy+that+beautiful+red+dress%3F"
 CAT = "the+black+cat+does+not+see+the+small+dog"
 SHOTS = {
-    "translate": Shot(f"translate?model=transformer&text={CAT}", ".words.target .word", open_alternatives),
-    "translate-phone": Shot(f"translate?model=transformer&text={CAT}", ".words.target .word", point, 390, 844, True),
-    "inside": Shot(f"inside?model=transformer&text={CAT}", ".headgrid", switch_off, height=900),
+    "translate": Shot(f"translate?model=demo&text={DRESS}", ".words.target .word", open_alternatives),
+    "translate-phone": Shot(f"translate?model=demo&text={DRESS}", ".words.target .word", point, 390, 844, True),
+    "inside": Shot(f"inside?model=demo&text={DRESS}", ".headgrid", switch_off, height=900),
     "gates": Shot(f"inside?part=gates&model=attention&text={CAT}", ".heat", dark=True, height=860),
-    "search": Shot("search?model=transformer&text=the+black+cat+sleeps&beam=4", ".tree g"),
+    "search": Shot("search?model=demo&text=Where+do+you+live%3F&beam=4", ".tree g"),
     "compare": Shot("compare?modela=rnn&modelb=attention", ".words.target .word", height=860),
     "train": Shot("train", ".chart path", dark=True, height=820),
     "lab": Shot("lab?claim=vanishing&s=1.1&way=driven", ".chart path", height=760),
