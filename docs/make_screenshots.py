@@ -1,7 +1,8 @@
 """Photograph the studio for the documentation: `python docs/make_screenshots.py RUNS_DIR [NAME ...]`.
 
 RUNS_DIR holds the model of `harken demo`, called demo, and recurrent translators called attention and rnn (without
-attention), trained on the phrasebook. Pictures are written to docs/images/studio. Needs playwright and Debian's chromium.
+attention), trained on the phrasebook. Pictures are written to docs/images/studio.
+Needs playwright and Debian's chromium.
 """
 
 from __future__ import annotations
