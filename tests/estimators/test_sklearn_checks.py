@@ -71,3 +71,12 @@ def test_parameters_are_those_of_the_constructor_in_its_order() -> None:
     forecaster = harken.SequenceForecaster(3, 12, 48, "lstm")
     assert (forecaster.horizon, forecaster.season, forecaster.window, forecaster.cell) == (3, 12, 48, "lstm")
     assert repr(harken.SequenceRegressor(loss="absolute")) == "SequenceRegressor(loss='absolute')"
+
+
+@pytest.mark.parametrize("form", ["bsr", "coo", "csc", "csr", "dia", "dok", "lil"])
+@pytest.mark.parametrize("kind", [harken.SequenceClassifier, harken.SequenceRegressor])
+def test_sparse_input_is_refused_in_every_form(kind: Any, form: str) -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    for table in (sparse.random_array((8, 3), density=0.5, format=form), sparse.random(8, 3, density=0.5, format=form)):
+        with pytest.raises(TypeError, match="Sparse input is not supported"):
+            kind().fit(table, [0, 1] * 4)

@@ -93,13 +93,13 @@ def text_column(data: Any) -> Any:
         TypeError: a sparse matrix, which holds no texts.
         ValueError: several columns of texts.
     """
+    if hasattr(data, "toarray"):
+        raise TypeError("Sparse input is not supported; pass X.toarray(), or a list of texts")
     if isinstance(data, Mapping) or hasattr(data, "column_names"):  # a dict of columns, pyarrow, datasets.Dataset
         columns = read_table(data)
         values, names = np.array(list(zip(*columns.values(), strict=True)), dtype=object), list(columns)
         if not any(isinstance(cell, str) for cell in values[:1].flat):
             return values
-    elif hasattr(data, "toarray"):
-        raise TypeError("Sparse input is not supported; pass X.toarray(), or a list of texts")
     elif len(getattr(data, "shape", ())) != 2:
         return list_of(data) if hasattr(data, "to_pylist") else data
     else:
