@@ -77,10 +77,11 @@ class TranslateJob(TranslationOperations, Job):
         return files
 
     def prepare_data(self, recipe: TranslateRecipe, corpus: Corpus, folder: Path, resuming: bool) -> Prepared:
-        pairs, seed = rows_of(corpus.train), recipe.train.seed
+        pairs = rows_of(corpus.train)
         texts = pairs.column(0), pairs.column(1)
         recipe, decisions = decide_markup(recipe, pairs, resuming)
-        settings = [recipe.tokenizer.model_dump(), seed, *recipe.data.markup]
+        is_sampled = 2 * len(pairs) > recipe.tokenizer.max_lines  # else all seeds have the same tokenizers
+        settings = [recipe.tokenizer.model_dump(), recipe.train.seed if is_sampled else 0, *recipe.data.markup]
         start = None if recipe.adapt.start is None else Path(recipe.adapt.start)
 
         def learn() -> tuple[Tokenizer, Tokenizer]:
