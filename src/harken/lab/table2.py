@@ -90,7 +90,7 @@ class Run:
         >>> Run("rnn", 3e15, 1, 0).name
         'rnn-3e15-seed1-trial0'
         """
-        return f"{self.family}-{self.budget:g}-seed{self.seed}-trial{self.trial}".replace("e+", "e")
+        return f"{self.family}-{self.budget:g}-seed{self.seed}-trial{self.trial}".replace("e+0", "e").replace("e+", "e")
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,9 @@ class Record:
     def scored(self, family: str, budget: float) -> list[tuple[Run, dict[str, Any]]]:
         """The runs of a row that were reported, by seed."""
         runs = (run for run in self.entries if (run.family, run.budget) == (family, budget))
-        return [(run, self.entries[run]) for run in sorted(runs, key=lambda run: run.seed) if "bleu" in self.entries[run]]
+        return [
+            (run, self.entries[run]) for run in sorted(runs, key=lambda run: run.seed) if "bleu" in self.entries[run]
+        ]
 
 
 class Table2:
@@ -253,6 +255,7 @@ class Table2:
             f"train.seed={run.seed}",
             f"train.validate_every={10**9}",  # at the end alone
             "train.max_minutes=none",
+            "train.max_steps=none",
         ]
 
     def measure(self) -> dict[str, Cost]:

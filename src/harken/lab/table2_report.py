@@ -59,7 +59,9 @@ class Report:
         first, means = entries[0], {key: fmean(entry[key] for entry in entries) for key in ("flops", "seconds")}
         sizes = {key: first[key] for key in ("parameters", "active")}
         rate = first.get("learning_rate")
-        setting = "" if rate is None else f"rate {rate:g}, dropout {first['dropout']:g}, batch {first['batch_tokens']:,}"
+        setting = (
+            "" if rate is None else f"rate {rate:g}, dropout {first['dropout']:g}, batch {first['batch_tokens']:,}"
+        )
         row = Row(family, shows, budget, [entry["bleu"] for entry in entries], **means, **sizes, setting=setting)
         baseline = self.table.record.scored(BASELINE, budget)
         files = [self.table.output(name) for name in (scored[0][0].name, baseline[0][0].name, "reference")] if (
@@ -129,4 +131,6 @@ class BleuAgainst(Picture):
             has_band = any(len(row.bleu) > 1 for row in rows)
             bands = (low, high) if has_band else (None, None)
             series.append(Series(family, x, y, *bands, dashed=family == ENSEMBLE or number >= 8))
-        return [Figure(self.title, [Lines("", self.label, "BLEU", series, log_x=True)])]
+        ticks = [(budget, f"{budget:g}") for budget in sorted({row.budget for row in self.rows})]
+        panel = Lines("", self.label, "BLEU", series, log_x=True, x_ticks=ticks if self.key == "flops" else ())
+        return [Figure(self.title, [panel])]

@@ -92,7 +92,11 @@ def train_trial(
     if trial.is_complete(share):
         return str(trial.folder)
     is_new = not (trial.folder / "recipe.toml").is_file()
-    overrides = [*plan.fixed, *trial.overrides, *(machine_overrides(plan.base_recipe.train, settings.jobs, slot) if is_new else ())]
+    overrides = [
+        *plan.fixed,
+        *trial.overrides,
+        *(machine_overrides(plan.base_recipe.train, settings.jobs, slot) if is_new else ()),
+    ]
     stops = [] if share == 1 else [lambda entry: entry["kind"] == "valid" and is_spent(entry, share)]
     with redirect_stdout(sys.stderr):  # lines of training are no results
         train(

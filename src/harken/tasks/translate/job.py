@@ -92,7 +92,7 @@ class TranslateJob(TranslationOperations, Job):
         source, target = TOKENIZERS.learn_or_load(folder, resuming, learn)
         known = None if start is None else SEEN_WORDS.load(start)
         if recipe.tokenizer.kind in ("bpe", "unigram") and len(pairs) <= MOST_TEXTS and known != SeenWords():
-            SEEN_WORDS.learn_or_load(folder, resuming, lambda: SeenWords.learn(texts[0], known))
+            SEEN_WORDS.learn_or_load(folder, resuming, lambda: SeenWords.of_pairs(pairs, known))
         source, target = add_marks(recipe, source, target)
         model = build_model(recipe.model, source.size, target.size)
         if start is not None:
