@@ -132,7 +132,7 @@ def test_a_development_set_is_divided_into_halves(tmp_path: Path) -> None:
     overrides = divide_dev(tmp_path / "a", tmp_path / "b", tmp_path / "dev")
     texts = {override.partition("=")[0]: Path(override.partition("=")[2]).read_text() for override in overrides}
     assert texts["data.valid.source"] == "a0\na1\n" and texts["data.test.test.target"] == "b2\nb3\nb4\n"
-    with pytest.raises(UserError, match="5 lines and .* 4"):
+    with pytest.raises(UserError, match=r"5 lines and .* 4"):
         divide_dev(tmp_path / "a", tmp_path / "c", tmp_path / "dev")
 
 

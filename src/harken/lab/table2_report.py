@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -36,7 +36,7 @@ class Report:
 
     HEADINGS = (
         *("family", "network", "budget", "BLEU", "seeds", "against base", "p", "FLOPs", "parameters", "active"),
-        *("seconds", "setting"),
+        *("seconds", "rate, dropout, batch"),
     )
 
     def __init__(self, table: Table2) -> None:
@@ -56,21 +56,27 @@ class Report:
             return Row(family, shows, budget, [])
         entries = [entry for _, entry in scored]
         self.signatures |= dict.fromkeys(entry["signature"] for entry in entries)
-        first, means = entries[0], {key: fmean(entry[key] for entry in entries) for key in ("flops", "seconds")}
-        sizes = {key: first[key] for key in ("parameters", "active")}
-        rate = first.get("learning_rate")
-        setting = (
-            "" if rate is None else f"rate {rate:g}, dropout {first['dropout']:g}, batch {first['batch_tokens']:,}"
+        first, rate = entries[0], entries[0].get("learning_rate")
+        row = Row(
+            family,
+            shows,
+            budget,
+            [entry["bleu"] for entry in entries],
+            flops=fmean(entry["flops"] for entry in entries),
+            seconds=fmean(entry["seconds"] for entry in entries),
+            parameters=first["parameters"],
+            active=first["active"],
+            setting=f"{rate:g}, {first['dropout']:g}, {first['batch_tokens']:,}" if rate else "",
         )
-        row = Row(family, shows, budget, [entry["bleu"] for entry in entries], **means, **sizes, setting=setting)
         baseline = self.table.record.scored(BASELINE, budget)
-        files = [self.table.output(name) for name in (scored[0][0].name, baseline[0][0].name, "reference")] if (
-            baseline and family != BASELINE
-        ) else []  # fmt: skip
-        if not files or not all(path.is_file() for path in files):
+        if not baseline or family == BASELINE:
             return row
-        test = compare_systems(*(path.read_text(encoding="utf-8").splitlines() for path in files))
-        return Row(**{**asdict(row), "difference": test.difference, "p_value": test.p_value})
+        files = [self.table.output(name) for name in (scored[0][0].name, baseline[0][0].name, "reference")]
+        if not all(path.is_file() for path in files):
+            return row
+        own, other, references = (path.read_text(encoding="utf-8").splitlines() for path in files)
+        test = compare_systems(own, other, references)
+        return replace(row, difference=test.difference, p_value=test.p_value)
 
     def cells(self) -> list[tuple[str, ...]]:
         """The table for people."""
@@ -128,9 +134,9 @@ class BleuAgainst(Picture):
             rows = [row for row in self.rows if row.family == family]
             x, y = [getattr(row, self.key) for row in rows], [fmean(row.bleu) for row in rows]
             low, high = [min(row.bleu) for row in rows], [max(row.bleu) for row in rows]
-            has_band = any(len(row.bleu) > 1 for row in rows)
-            bands = (low, high) if has_band else (None, None)
-            series.append(Series(family, x, y, *bands, dashed=family == ENSEMBLE or number >= 8))
+            is_band = any(len(row.bleu) > 1 for row in rows)
+            dashed = family == ENSEMBLE or number >= 8  # there are eight colours
+            series.append(Series(family, x, y, low if is_band else None, high if is_band else None, dashed=dashed))
         ticks = [(budget, f"{budget:g}") for budget in sorted({row.budget for row in self.rows})]
         panel = Lines("", self.label, "BLEU", series, log_x=True, x_ticks=ticks if self.key == "flops" else ())
         return [Figure(self.title, [panel])]
