@@ -34,7 +34,7 @@ from harken.recipe.files import parse, read_text
 from harken.sweeps.local import import_trainer, machine_overrides
 from harken.sweeps.processes import run_each
 
-RECIPE, RECORD = "europarl-transformer", "record.jsonl"
+RECIPE, RECORD = "europarl-table2", "record.jsonl"
 BUDGETS = (1e15, 3e15, 1e16)
 REFERENCE = 1e15  # FLOPs at which batches are as large as the recipe says
 SETTINGS = ((1.0, 0.1), (2.0, 0.0), (0.5, 0.1), (1.0, 0.0), (2.0, 0.1), (0.5, 0.0))  # factor of the rate, dropout
