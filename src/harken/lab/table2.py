@@ -34,7 +34,7 @@ from harken.recipe.files import parse, read_text
 from harken.sweeps.local import import_trainer, machine_overrides
 from harken.sweeps.processes import run_each
 
-RECIPE, RECORD = "europarl-table2", "record.jsonl"
+RECIPE, RECORD, SHARED = "europarl-table2", "record.jsonl", "shared.json"
 BUDGETS = (1e15, 3e15, 1e16)
 REFERENCE = 1e15  # FLOPs at which batches are as large as the recipe says
 SETTINGS = ((1.0, 0.1), (2.0, 0.0), (0.5, 0.1), (1.0, 0.0), (2.0, 0.1), (0.5, 0.0))  # factor of the rate, dropout
@@ -182,10 +182,10 @@ class Table2:
             seconds: stop what then still runs; it goes on the next time.
 
         Raises:
-            UserError: a recipe or data that is wrong.
+            UserError: a recipe or data that is wrong, or a folder with the table of another recipe.
         """
         until = None if seconds is None else time.monotonic() + seconds
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._own_folder()
         import_trainer(as_recipe(*self.recipe_of(next(iter(self.families.values())))))
         for _, outcome in run_each(lambda item, slot: self.measure(), [0]):  # a fork of CUDA would not work
             if outcome.error:
@@ -347,6 +347,20 @@ class Table2:
             if item is not None:
                 order.append(item)
             yield item
+
+    def _own_folder(self) -> None:
+        """Note what all rows share; the files of the data may be in another place the next time.
+
+        Raises:
+            UserError: the folder holds the table of another recipe.
+        """
+        values = {key: table for key, table in parse(*read_text(self.recipe)).items() if key not in ("data", "model")}
+        shared = json.dumps([values, [change for change in self.overrides if not change.startswith("data.")]], indent=1)
+        path = self.folder / SHARED
+        if path.is_file() and path.read_text(encoding="utf-8") != shared:
+            raise UserError(f"{self.folder} holds the table of another recipe or --set; choose another --out")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, shared)
 
     def _remove_checkpoints(self, run: Run) -> None:
         """Leave the model of a run that is in the record, not the state of its optimizer."""
