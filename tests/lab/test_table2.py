@@ -121,6 +121,11 @@ def test_trials_come_first_then_budgets_then_seeds_and_an_ensemble_when_its_mode
     assert "experts-3e8-seed1-trial1" not in names  # beyond its largest budget
     for seed in (2, 3):
         table.record.add(Run("transformer-base", 1e8, seed, 1), {"loss": 1.0, "bleu": 1.0})
+    table.record.entries.pop(Run("experts", 1e8, 1, 0))  # a trial that is still missing
+    assert [(run.name, scores) for run, scores in table.missing()][:2] == [
+        ("experts-1e8-seed1-trial0", False),
+        ("transformer-base-3e8-seed1-trial1", True),
+    ]
     assert not table.members(1e8)
     for run, _ in table.record.scored("transformer-base", 1e8):
         (tmp_path / "runs" / run.name).mkdir(parents=True)

@@ -206,15 +206,15 @@ class Table2:
 
     def missing(self) -> list[tuple[Run, bool]]:
         """What can be done now, the most telling first: runs, and whether they are scored on the reported pairs."""
-        first, smallest, families = self.seeds[0], self.budgets[0], self.families
-        trials = range(self.trials if self.trials > 1 else 0)
-        items = [(Run(name, smallest, first, trial), False) for trial in trials for name in families]
+        first, smallest = self.seeds[0], self.budgets[0]
+        items = [(Run(ENSEMBLE, budget, 0, 0), True) for budget in self.budgets if self.members(budget)]
         for seed in self.seeds:
             for budget in self.budgets:
-                for name in families:
-                    if budget <= families[name].most and (trial := self.choice(name)) is not None:
+                for name, family in self.families.items():
+                    if budget <= family.most and (trial := self.choice(name)) is not None:
                         items.append((Run(name, budget, seed, trial), True))
-        items += [(Run(ENSEMBLE, budget, 0, 0), True) for budget in self.budgets if self.members(budget)]
+                for trial in range(self.trials if self.trials > 1 and (seed, budget) == (first, smallest) else 0):
+                    items += [(Run(name, budget, seed, trial), False) for name in self.families]
         known = self.record.entries
         return [(run, scores) for run, scores in items if ("bleu" if scores else "loss") not in known.get(run, {})]
 
