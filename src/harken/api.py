@@ -257,7 +257,7 @@ def distill(
     student = train(chosen.model_copy(update={"data": data}), first, resume=resume, progress=progress)
     if not int8:
         return student
-    return train(int8_recipe(chosen.train, first, data), out, resume=resume, progress=progress)
+    return train(int8_recipe(student.recipe, chosen.train, first), out, resume=resume, progress=progress)
 
 
 def _train_module(module: nn.Module, out: str | Path, overrides: Sequence[str], **options: Any) -> nn.Module:
