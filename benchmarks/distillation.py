@@ -7,8 +7,8 @@ turns, and each cell is the best of all rounds, since other processes may use th
 the outputs per second, tokenisation and encoder included; `cpu` divides by the CPU seconds of the process, the better
 guide on a busy machine. `equal` is the share of translations that are equal to those in float32 with all tokens.
 
-Where the teacher's weights are elsewhere, `--teacher-outputs` names its translations: they are scored, and for its speed
-random weights of its recipe write as many tokens for every source, with as wide a beam.
+Where the teacher's weights are elsewhere, `--teacher-outputs` names its translations: they are scored, and for its
+speed random weights of its recipe write as many tokens for every source, with as wide a beam.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harken.kernels.decoding.description import Transformer
 from harken.kernels.decoding.search import Rules
 from harken.metrics import corpus_bleu, corpus_chrf
 from harken.models.build import build_model
-from harken.recipe import model_recipe
+from harken.recipe import as_recipe
 from harken.search.compiled import KERNELS, packed_weights
 from harken.search.hypotheses import SPECIAL_TOKENS
 from harken.tasks.translate.translator import TOKENIZERS
@@ -55,7 +55,7 @@ class StandIn:
     """A teacher of random weights that writes as many tokens for each source as the teacher did."""
 
     def __init__(self, folder: Path, outputs: dict[str, str]) -> None:
-        self.recipe, self.outputs = model_recipe(folder), outputs
+        self.recipe, self.outputs = as_recipe(folder / "recipe.toml"), outputs
         self.source, self.target = TOKENIZERS.load(folder)
         self.model = build_model(self.recipe.model, self.source.size, self.target.size).eval()
 
