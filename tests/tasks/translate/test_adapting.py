@@ -17,6 +17,7 @@ from harken.errors import UserError
 from harken.recipe import load_recipe
 from harken.recipe.infer import Undecided, infer
 from harken.tasks.averaging import average_models
+from harken.tasks.translate.distilling import student_recipe
 from harken.tasks.translate.job import JOB, general_corpus
 from harken.training.log import read_metrics
 from harken.training.weights import load_tensors, save_tensors
@@ -241,7 +242,18 @@ def test_what_cannot_be_adapted_is_refused(start: Path, tmp_path: Path) -> None:
         harken.train(own, tmp_path / "mine", start=tmp_path, progress=False)
     with pytest.raises(UserError, match=r"set adapt\.start"):
         harken.train(own, tmp_path / "mine", mix=own, overrides=SHORT, progress=False)
+    labelled = tmp_path / "labelled.tsv"
+    labelled.write_text(
+        "".join(f"the {noun} number {row}\tNON {noun}\n" for noun in ("cat", "dog") for row in range(20))
+    )
+    with pytest.raises(UserError, match="a translation needs two"):  # and it is no data to classify
+        harken.train(labelled, tmp_path / "mine", start=start, progress=False)
     assert not (tmp_path / "mine").exists()
+
+
+def test_a_student_does_not_start_from_the_start_of_its_teacher(adapter: Path) -> None:
+    student = student_recipe(load_recipe(adapter / "recipe.toml"))
+    assert student.adapt == type(student.adapt)()
 
 
 def test_suggestions_are_training_data(start: Path, tmp_path: Path) -> None:
