@@ -70,7 +70,7 @@ def train(
         out.parent / f"{out.name}.toml",
         overrides,
         {
-            "task": task or ("translate" if start and not recipe.endswith(".toml") else None),
+            "task": task,
             "text": text_column,
             "target": target_column,
             "pair": pair,
