@@ -21,9 +21,9 @@ from harken.inspection.pictures.tables import HeatMaps, ShadeTable
 from harken.metrics.baselines import MostFrequentTag
 from harken.metrics.labels import Counts, is_bio, sentence_counts
 from harken.models.sizing import measure
-from harken.models.transformer.encoder import TransformerEncoder
 from harken.tasks.baselines import BASELINE, COUNT, Baseline, learn_baseline
 from harken.tasks.context import CONTEXT, context_of
+from harken.tasks.inspected import attention_panels
 from harken.tasks.job import FileReading, Job, Prepared, Summary, format_counts
 from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
@@ -167,19 +167,6 @@ def tags_picture(tagger: Tagger, sentence: str) -> HeatMaps:
         follows = torch.softmax(tagger.model.crf.transitions.detach().float(), -1).cpu().numpy()
         title = "What the CRF has for the next tag (across) after a tag (down), the words left out of account"
         panels.append(ShadeTable(tags, tags, follows[: len(tags), : len(tags)], title, across="tag", down="tag"))
-    return HeatMaps([*panels, *attention_panels(tagger, sentence, tagged.words)])
-
-
-@torch.no_grad()
-def attention_panels(tagger: Tagger, sentence: str, words: Sequence[str]) -> list[ShadeTable]:
-    """Draw where each word looks in a Transformer, layer by layer, the mean of the heads."""
-    reader = tagger.model.reader
-    if not isinstance(reader.encoder, TransformerEncoder) or not words:
-        return []
-    embedded = reader.inputs(tagger.batch([sentence]).values)
-    weights = reader.encoder.attention(embedded)[0].mean(1).float().cpu().numpy()  # (L, T, T)
-    title = "Layer {}: where each word (down) looks (across), the mean of the heads"
-    return [
-        ShadeTable(words, words, layer, title.format(number), across="word", down="word")
-        for number, layer in enumerate(weights, start=1)
-    ]
+    if tagged.words:
+        panels += attention_panels(tagger.model.reader, tagger.batch([sentence]).values, tagged.words)
+    return HeatMaps(panels)
