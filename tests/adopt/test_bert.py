@@ -8,15 +8,20 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
+import harken
 from harken.adopt import adopt
 from harken.cli.app import app
+from harken.data.text.tagged import Tagged
 from harken.data.tokenizers.tokens import EOS
 from harken.errors import UserError
+from harken.recipe import as_recipe
+from harken.tasks.tag.task import build_task
 
 transformers = pytest.importorskip("transformers", reason="the package transformers is not installed")
 tokenizers = pytest.importorskip("tokenizers", reason="the package tokenizers is not installed")
@@ -84,7 +89,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     model = network(config(**SHAPE | special | {"vocab_size": len(tokenizer) + 3})).eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            weight.normal_(std=0.3)
+            weight.normal_(std=0.1 if ".layer." in name else 0.3)
             if "norm" in name.lower() and name.endswith("weight"):
                 weight += 1
     model.save_pretrained(folder)
@@ -190,3 +195,103 @@ def test_folders_that_are_refused(pair: Pair, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no weights of a masked language model"):
         adopt(folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_classifier_begins_with_the_encoder(pair: Pair, tmp_path: Path) -> None:
+    """From a file and --start alone."""
+    if isinstance(pair.model, transformers.DistilBertForMaskedLM):
+        pytest.skip("the same code as of BERT")
+    words = {"good": "the cat sleeps house", "bad": "вода человек дом"}
+    chosen = random.Random(4)
+    rows = [(label, " ".join(chosen.choices(text.split(), k=5))) for label, text in words.items() for _ in range(150)]
+    chosen.shuffle(rows)
+    lines = [f"{text}\t{label}" for label, text in rows]
+    (tmp_path / "reviews.tsv").write_text("text\tlabel\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    start, out = str(pair.own.folder), tmp_path / "run"
+    machine = ["train.workers=1", "train.threads=1", "train.precision=float32", "train.device=cpu"]
+    settings = [
+        part
+        for value in [*machine, "train.max_epochs=4", "train.learning_rate=2e-3", "train.batch_tokens=200"]
+        for part in ("--set", value)
+    ]
+    call = ["train", str(tmp_path / "reviews.tsv"), "--start", start, "--out", str(out), *settings]
+    result = CliRunner().invoke(app, call)
+    assert result.exit_code == 0, result.output
+    model = harken.load(out)
+    assert model.recipe.task == "classify" and model.recipe.model.norm == "post"
+    assert model.recipe.model == pair.own.recipe.model.model_copy(update={"start": start})
+    assert model.tokenizer.encode("the cat") == pair.own.tokenizer.encode("the cat")
+    assert model.predict(["the house sleeps", "вода дом"]) == ["good", "bad"]
+
+
+def test_a_tagger_begins_with_the_encoder_and_reads_its_pieces(pair: Pair, tmp_path: Path) -> None:
+    sentence = ["the", "größer,", "cat", "lowest"]
+    task, _ = build_task(
+        as_recipe(
+            {"task": "tag", "data": {"train": "none"}, "model": {"start": str(pair.own.folder)}}, with_data=False
+        ),
+        [Tagged(tuple(sentence), ("A", "B", "A", "B"))],
+        [Tagged(("the", "cat"), ("A", "B"))],
+        tokenizer=pair.own.tokenizer,
+    )
+    batch = task.collate(np.array([0]))
+    encoded = pair.tokenizer(" ".join(sentence), return_tensors="pt")
+    first = [encoded.word_ids(0).index(word) for word in first_words(pair, encoded, sentence)]
+    assert batch.values.first[0].tolist() == first
+    with torch.no_grad():
+        theirs = pair.model(**encoded, output_hidden_states=True).hidden_states[-1][0, first]
+        own = task.model.eval().reader(batch.values, batch.lengths).values[0]
+    assert (own - theirs).abs().max() < 1e-5 * max(1.0, float(theirs.abs().max()))
+
+
+def first_words(pair: Pair, encoded: Any, sentence: list[str]) -> list[int]:
+    """The number, among the parts that `transformers` cuts a text into, of the first part of each of our words."""
+    starts = [len(" ".join(sentence[:number])) + (number > 0) for number in range(len(sentence))]
+    return [encoded.char_to_word(start) for start in starts]
+
+
+def test_a_tagger_is_trained_saved_and_used(pair: Pair, tmp_path: Path) -> None:
+    if not isinstance(pair.model, transformers.BertForMaskedLM | transformers.RobertaForMaskedLM):
+        pytest.skip("the same code as of BERT")
+    tags = {"the": "DET", "cat": "NOUN", "house": "NOUN", "sleeps": "VERB", "größer": "ADJ", "东": "NOUN"}
+    chosen = random.Random(5)
+    sentences = [chosen.choices([*tags], k=chosen.randint(2, 7)) for _ in range(200)]
+    text = "\n\n".join("\n".join(f"{word}\t{tags[word]}" for word in words) for words in sentences)
+    (tmp_path / "tags.conll").write_text(text + "\n", encoding="utf-8")
+    recipe = {
+        "task": "tag", "data": {"train": str(tmp_path / "tags.conll"), "valid_size": 40},
+        "model": {"start": str(pair.own.folder)},
+        "train": {"workers": 1, "threads": 1, "precision": "float32", "device": "cpu", "max_steps": 150,
+                  "learning_rate": 3e-3, "batch_tokens": 100, "average": 0.0},
+    }  # fmt: skip
+    trained = harken.train(recipe, tmp_path / "run", progress=False)
+    loaded = harken.load(tmp_path / "run")
+    assert loaded.tag("the größer cat sleeps").tags == ["DET", "ADJ", "NOUN", "VERB"]
+    words = ["the", "größer", "\u200b", "sleeps"]
+    assert loaded.tag(words).tags == trained.tag(words).tags and len(loaded.tag(words).tags) == 4
+    alone = loaded.tag(["the", "cat"])
+    together = loaded.tag_all([["the", "cat"], ["the"] * 9, []])
+    assert np.allclose(alone.chances, together[0].chances, atol=1e-5) and together[2].tags == []
+    pieces = loaded.steps(["the", "cat"])
+    assert pieces[0] == "<start>" and pieces[-1] == "</s>"
+    for call in (["tag", str(tmp_path / "run")], ["evaluate", str(tmp_path / "run")]):
+        result = CliRunner().invoke(app, call, input="the cat sleeps\n")
+        assert result.exit_code == 0, result.output
+    drawn = CliRunner().invoke(app, ["attention", str(tmp_path / "run"), "the cat", "--out", str(tmp_path / "a.svg")])
+    assert drawn.exit_code == 0 and "Layer 3" in (tmp_path / "a.svg").read_text()
+    assert CliRunner().invoke(app, ["inspect", str(tmp_path / "run"), "--gradients"]).exit_code == 0
+
+
+def test_a_masked_model_is_trained_further(pair: Pair, tmp_path: Path) -> None:
+    if not isinstance(pair.model, transformers.RobertaForMaskedLM):
+        pytest.skip("the same code as of RoBERTa")
+    (tmp_path / "text.txt").write_text("\n".join(random_lines(120)), encoding="utf-8")
+    settings = {"workers": 1, "threads": 1, "precision": "float32", "device": "cpu", "max_steps": 20}
+    recipe = {
+        "task": "masked", "data": {"train": str(tmp_path / "text.txt"), "valid_size": 0.3},
+        "model": {"start": str(pair.own.folder)}, "train": {**settings, "validate_every": 10},
+    }  # fmt: skip
+    before = pair.own.evaluate(random_lines(40, seed=9))["perplexity"]
+    model = harken.train(recipe, tmp_path / "run", progress=False)
+    assert model.tokenizer.before == [4] and model.model.norm.eps == pair.own.model.norm.eps
+    assert model.evaluate(random_lines(40, seed=9))["perplexity"] < before

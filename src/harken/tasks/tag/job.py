@@ -27,10 +27,11 @@ from harken.tasks.inspected import attention_panels
 from harken.tasks.job import FileReading, Job, Prepared, Summary, format_counts
 from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
+from harken.tasks.pretrained_encoder import starting_pieces
 from harken.tasks.tag.corpus import Example, TagCorpus, corpus_of_table, read_corpus, read_other_files
 from harken.tasks.tag.interface import INTERFACE, TagOptions
 from harken.tasks.tag.recipe import TagRecipe
-from harken.tasks.tag.tagger import LARGEST, Tagger, Tagging
+from harken.tasks.tag.tagger import LARGEST, TOKENIZER, Tagger, Tagging
 from harken.tasks.tag.task import build_task, learn_vocabulary
 from harken.tasks.words import VOCABULARY
 
@@ -39,7 +40,7 @@ class TagJob(Job):
     """See `harken.tasks.job`."""
 
     predictor = Tagger
-    artifacts = (VOCABULARY, CONTEXT, BASELINE)
+    artifacts = (VOCABULARY, TOKENIZER, CONTEXT, BASELINE)
     interface = INTERFACE
     options = frozenset(("format", "text_column", "label_column"))
 
@@ -53,11 +54,13 @@ class TagJob(Job):
         train, valid = corpus.train, corpus.valid
         context = context_of(recipe.embeddings.elmo, folder, resuming)
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
+        tokenizer = TOKENIZER.learn_or_load(folder, resuming, lambda: starting_pieces(recipe.model.start))
         vocabulary = VOCABULARY.learn_or_load(
-            folder, resuming, lambda: learn_vocabulary(recipe, train, valid, pretrained)
+            folder, resuming, lambda: learn_vocabulary(recipe, train, valid, pretrained, tokenizer is not None)
         )
-        task, _ = build_task(recipe, train, valid, vocabulary, context, pretrained)
+        task, _ = build_task(recipe, train, valid, vocabulary, context, pretrained, tokenizer)
         words = f"{len(vocabulary.words):,} words, {len(vocabulary.characters):,} characters"
+        words = words if tokenizer is None else f"{tokenizer.size:,} pieces"
         vocabulary_summary = f"frames of {vocabulary.channels} channels" if vocabulary.channels else words
         vocabulary_summary += f", {len(vocabulary.tags)} tags"
         summary = Summary(
@@ -168,5 +171,5 @@ def tags_picture(tagger: Tagger, sentence: str) -> HeatMaps:
         title = "What the CRF has for the next tag (across) after a tag (down), the words left out of account"
         panels.append(ShadeTable(tags, tags, follows[: len(tags), : len(tags)], title, across="tag", down="tag"))
     if tagged.words:
-        panels += attention_panels(tagger.model.reader, tagger.batch([sentence]).values, tagged.words)
+        panels += attention_panels(tagger.model.reader, tagger.batch([sentence]).values, tagger.steps(tagged.words))
     return HeatMaps(panels)
