@@ -21,9 +21,9 @@ from torch import Tensor
 from harken.adopt.files import Adopted, read_byte_level, read_json, read_weights
 from harken.data.tokenizers.base import JOINT
 from harken.data.tokenizers.byte_level import ByteLevelTokenizer
+from harken.data.tokenizers.tokens import SPECIALS
 from harken.data.tokenizers.wordpiece import WordPieceTokenizer
 from harken.errors import UserError
-from harken.models.heads.masked import FIRST_WORD
 from harken.tasks.masked.recipe import MaskedRecipe
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
@@ -125,7 +125,7 @@ def read_bert(folder: Path, config: dict[str, Any]) -> Adopted:
     if max(texts) >= size:
         raise UserError(f"{folder} has {size} embeddings, which do not fit its vocabulary; copy the folder again")
     rows = [*special, *(row for row in range(size) if row not in special)]
-    names = [START if row == first else texts.get(row, f"<row_{row}>") for row in rows[FIRST_WORD:]]
+    names = [START if row == first else texts.get(row, f"<row_{row}>") for row in rows[len(SPECIALS) :]]
     merges = settings.pop("merges", None)
     tokenizer = (
         WordPieceTokenizer(names, **settings, start=START)
