@@ -77,10 +77,11 @@ class TranslateJob(TranslationOperations, Job):
         return files
 
     def prepare_data(self, recipe: TranslateRecipe, corpus: Corpus, folder: Path, resuming: bool) -> Prepared:
-        pairs, seed = rows_of(corpus.train), recipe.train.seed
+        pairs = rows_of(corpus.train)
         texts = pairs.column(0), pairs.column(1)
         recipe, decisions = decide_markup(recipe, pairs, resuming)
-        settings = [recipe.tokenizer.model_dump(), seed, *recipe.data.markup]
+        is_sampled = 2 * len(pairs) > recipe.tokenizer.max_lines  # else all seeds have the same tokenizers
+        settings = [recipe.tokenizer.model_dump(), recipe.train.seed if is_sampled else 0, *recipe.data.markup]
         start = None if recipe.adapt.start is None else Path(recipe.adapt.start)
 
         def learn() -> tuple[Tokenizer, Tokenizer]:
@@ -91,11 +92,13 @@ class TranslateJob(TranslationOperations, Job):
         source, target = TOKENIZERS.learn_or_load(folder, resuming, learn)
         known = None if start is None else SEEN_WORDS.load(start)
         if recipe.tokenizer.kind in ("bpe", "unigram") and len(pairs) <= MOST_TEXTS and known != SeenWords():
-            SEEN_WORDS.learn_or_load(folder, resuming, lambda: SeenWords.learn(texts[0], known))
+            SEEN_WORDS.learn_or_load(folder, resuming, lambda: SeenWords.of_pairs(pairs, known))
         source, target = add_marks(recipe, source, target)
         model = build_model(recipe.model, source.size, target.size)
         if start is not None:
             load_weights(model, start / MODEL)
+        if recipe.adapt.int8:
+            model.round_to_int8()
         general = general_corpus(recipe, corpus)
         task = TranslationTask(recipe, corpus, model, source, target, general)
         if recipe.search.shortlist:
