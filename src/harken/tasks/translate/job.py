@@ -173,9 +173,6 @@ class TranslateJob(TranslationOperations, Job):
             )
         return TranslationFigure(best, layers)
 
-    def examples(self, model: Translator, split: str | None, files: Sequence[Path] = ()) -> Sequence[Pair]:
-        return evaluated_pairs(model.recipe.data, files)[0] if files else self.held_out(model, split)
-
     def validation(self, best: dict[str, Any]) -> str:
         return (
             f"{bleu_on_card(best)}, chrF {best.get('chrf', math.nan):.2f} by greedy search, "
