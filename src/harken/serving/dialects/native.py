@@ -187,7 +187,6 @@ async def results_of(
     options: dict[str, Any],
     items: Sequence[Any],
     body: Any,
-    whole: bool = False,
 ) -> JSONResponse:
     """Admit a request, run its operation and answer; cancelled where the client leaves.
 
@@ -198,8 +197,8 @@ async def results_of(
     if len(items) > serving.settings.max_texts:
         raise TooLong(f"send at most {serving.settings.max_texts:,} examples at a time")
     with serving.admitted(client, [text for item in items for text in texts_in(item)]):
-        work = serving.call(client, model, operation, options, items, whole, body.timeout)
-        results = await until_disconnected(request, work)
+        work = serving.work(client, model, operation, options, items)
+        results = await until_disconnected(request, serving.engine.submit(work, body.timeout))
     return FastJSONResponse({"model": model.name, "results": results})
 
 
@@ -219,7 +218,7 @@ async def server_sent(
     """
     serving = serving_of(request)
     charge = serving.charge(client, texts_in(item))
-    events = serving.events(client, model, operation, options, item, seconds)
+    events = serving.engine.stream(serving.work(client, model, operation, options, [item]), seconds)
     try:
         first: dict[str, Any] | None = await until_disconnected(request, _next(events))
     except BaseException:
