@@ -66,10 +66,6 @@ class ChangedDataError(UserError):
         ways += [instead] if instead else []
         super().__init__(f"the data of {folder} changed: {first.text}{more}; {', or '.join(ways)}")
 
-    def saying(self, accept: str, instead: str = "") -> ChangedDataError:
-        """The same error with another way out, as the command line calls it."""
-        return ChangedDataError(self.folder, self.changes, accept, instead)
-
 
 @dataclass
 class DataRecord:

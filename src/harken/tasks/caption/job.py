@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from harken.data.fingerprints import InputFile
 from harken.data.images.caption_table import pictures_of, read_caption_corpus, read_captions
@@ -28,9 +28,6 @@ from harken.tasks.job import FileReading, Job, Prepared, Summary
 from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.scores import Metric, Scores, bleu_on_card
-
-if TYPE_CHECKING:
-    from harken.tasks.caption.captioner import Caption, Captioner
 
 CAPTION = 12  # tokens of the caption whose cost is measured, with EOS
 
