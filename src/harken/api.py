@@ -187,6 +187,7 @@ def distill(
     size: str | None = None,
     nbest: int = 1,
     min_score: float | None = None,
+    int8: bool = False,
     overrides: Sequence[str] = (),
     resume: bool = False,
     progress: bool = True,
@@ -209,6 +210,8 @@ def distill(
             default of adopted teachers is "small".
         nbest: translations of each sentence to learn from.
         min_score: translations with a lower score are left out.
+        int8: fine-tune the student for another epoch with products rounded as int8 decoding rounds them; the student
+            before that is in a folder beside `out`, NAME.float32.
         overrides: changes to the recipe, each "section.key=value".
         resume: go on with a run that was stopped, while it was translating or training.
         weights: of the teachers.
@@ -219,7 +222,7 @@ def distill(
         UserError: no translator, a recipe that does not fit, or a folder that is not empty.
     """
     from harken.recipe import as_recipe
-    from harken.tasks.translate.distilling import distil_pairs, has_data, sized_recipe, student_recipe
+    from harken.tasks.translate.distilling import distil_pairs, has_data, int8_recipe, sized_recipe, student_recipe
 
     out = request(out, resume, restart=False).folder
     folders = [teachers] if isinstance(teachers, str | Path) else list(teachers)
@@ -250,7 +253,11 @@ def distill(
         **search,
     )
     del loaded
-    return train(chosen.model_copy(update={"data": data}), out, resume=resume, progress=progress)
+    first = out.parent / f"{out.name}.float32" if int8 else out
+    student = train(chosen.model_copy(update={"data": data}), first, resume=resume, progress=progress)
+    if not int8:
+        return student
+    return train(int8_recipe(chosen.train, first, data), out, resume=resume, progress=progress)
 
 
 def _train_module(module: nn.Module, out: str | Path, overrides: Sequence[str], **options: Any) -> nn.Module:

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 LINES, TRANSLATIONS, SOURCE, TARGET = "sources.txt", "translations.jsonl", "train.source", "train.target"
 KEPT = ("lowercase", "source_heads", "max_line_bytes", "skip_empty", "seed")  # keys of the teacher's [data]
+SETTINGS = (  # keys of the student's [train] that hold when it is fine-tuned for int8
+    *("batch_tokens", "accumulate", "optimizer", "label_smoothing", "validate_sentences", "seed"),
+    *("device", "precision", "workers", "threads"),
+)
 SIZES: dict[str, dict[str, Any]] = {  # of students: the network, and its vocabulary
     "tiny": {"width": 256, "heads": 4, "feedforward": 1024, "vocabulary": 8000},
     "small": {"width": 384, "heads": 6, "feedforward": 1536, "vocabulary": 16000},
@@ -191,6 +195,22 @@ def student_recipe(teacher: TranslateRecipe) -> TranslateRecipe:
     machine = {name: TrainConfig.model_fields[name].default for name in ("device", "precision", "workers", "threads")}
     train = teacher.train.model_copy(update=machine)  # not the machine that the teacher was trained on
     return teacher.model_copy(update={"model": model, "search": search, "train": train})
+
+
+def int8_recipe(settings: TrainConfig, folder: Path, data: DataConfig) -> dict[str, Any]:
+    """The tables of one more epoch of the student in a folder, with products rounded as int8 decoding rounds them.
+
+    Args:
+        settings: of the student's training.
+
+    >>> settings, data = TrainConfig(batch_tokens=512, learning_rate=0.01), DataConfig(corpus="phrasebook")
+    >>> int8_recipe(settings, Path("runs/student"), data)["train"]
+    {'batch_tokens': 512, 'max_epochs': 1}
+    """
+    train = settings.model_dump(mode="json", include=set(SETTINGS), exclude_unset=True)
+    adapt = {"start": str(folder.resolve()), "int8": True}
+    tables = {"data": data.model_dump(mode="json", exclude_none=True), "adapt": adapt}
+    return {"task": "translate", **tables, "train": {**train, "max_epochs": 1}}
 
 
 def _pairs(path: Path, min_score: float | None) -> Iterator[tuple[str, str]]:

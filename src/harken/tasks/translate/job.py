@@ -96,6 +96,8 @@ class TranslateJob(TranslationOperations, Job):
         model = build_model(recipe.model, source.size, target.size)
         if start is not None:
             load_weights(model, start / MODEL)
+        if recipe.adapt.int8:
+            model.round_to_int8()
         general = general_corpus(recipe, corpus)
         task = TranslationTask(recipe, corpus, model, source, target, general)
         if recipe.search.shortlist:

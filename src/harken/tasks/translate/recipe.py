@@ -37,6 +37,20 @@ class AdaptConfig(Section):
         0.5, gt=0, lt=1, description="share of rehearsed pairs in every epoch, drawn anew for each"
     )
 
+    int8: bool = Field(
+        False,
+        description=(
+            "with start: round weights and inputs of every product as int8 decoding does, so that the network learns "
+            "to compute with it"
+        ),
+    )
+
+    @model_validator(mode="after")
+    def _int8_needs_start(self) -> Self:
+        if self.int8 and self.start is None:
+            raise ValueError("adapt.int8 fine-tunes a translator: set adapt.start to its folder, or leave int8 out")
+        return self
+
     @model_validator(mode="after")
     def _mix_needs_start(self) -> Self:
         if self.mix is not None and self.start is None:
