@@ -50,7 +50,7 @@ class CaptionJob(Job):
             if source.key == "data.images":
                 continue
             files.append(source)
-            if source.key in ("data.table", "data.valid", "data.test"):
+            if source.key in ("data.train", "data.valid", "data.test"):
                 names = tuple(map(str, read_table(source.path, [data.image_column], header=None)[data.image_column]))
                 files.append(InputFile(source.key, pictures_of(source.path, data.images), "pictures", names))
         return files

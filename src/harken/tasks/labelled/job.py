@@ -252,4 +252,4 @@ def column_facts(data: ExamplesConfig) -> dict[str, str]:
     if not paths or format_of(paths[0], data) != "table":
         return {}
     names = ", ".join(column_names(paths[0], header=data.header))
-    return {"columns": f"{names}; text in {' and '.join(text_columns(data))}, label in {data.label}"}
+    return {"columns": f"{names}; text in {' and '.join(text_columns(data))}, label in {data.label_column}"}
