@@ -59,21 +59,23 @@ def average_models(folders: Sequence[Path | str], out: Path | str, weights: Sequ
     cosines: list[float] = []
     for path, weight in zip(paths, weights, strict=True):
         tensors = read_weights(path / MODEL)[0]
-        if first and {name: one.shape for name, one in tensors.items()} != {
-            name: one.shape for name, one in first.items()
+        if first and {name: tensor.shape for name, tensor in tensors.items()} != {
+            name: tensor.shape for name, tensor in first.items()
         }:
             raise UserError(f"{path} has other weights than {paths[0]}; average models of one network")
-        for name, one in tensors.items():
-            if first and one.dim() > 1 and one.is_floating_point():
-                cosines.append(float(F.cosine_similarity(one.flatten().float(), first[name].flatten().float(), dim=0)))
-            if one.is_floating_point():
-                share = one.double() * (weight / sum(weights))
+        for name, tensor in tensors.items():
+            if first and tensor.dim() > 1 and tensor.is_floating_point():
+                cosines.append(
+                    float(F.cosine_similarity(tensor.flatten().float(), first[name].flatten().float(), dim=0))
+                )
+            if tensor.is_floating_point():
+                share = tensor.double() * (weight / sum(weights))
                 total[name] = share if name not in total else total[name] + share
             else:
-                total.setdefault(name, one)
+                total.setdefault(name, tensor)
         first = first or tensors
     with atomic_folder(out) as temporary:
-        save_tensors(temporary / MODEL, {name: one.to(first[name].dtype) for name, one in total.items()})
+        save_tensors(temporary / MODEL, {name: tensor.to(first[name].dtype) for name, tensor in total.items()})
         copy_files(paths[0], temporary, names)
         rows = "".join(f"| {path.name} | {weight:g} |\n" for path, weight in zip(paths, weights, strict=True))
         title = f"# Average of {len(paths)} models\n\n| Model | Weight |\n| --- | --- |\n"

@@ -299,4 +299,4 @@ def load_weights(model: nn.Module, path: Path) -> None:
 
 def _is_finite(values: Tensor) -> bool:
     """Whether no value is NaN or infinite; the least and the largest show it, in one pass and without a mask."""
-    return not values.numel() or all(bool(torch.isfinite(one)) for one in torch.aminmax(values))
+    return not values.numel() or all(bool(torch.isfinite(bound)) for bound in torch.aminmax(values))
