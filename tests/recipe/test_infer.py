@@ -164,6 +164,17 @@ def test_wrong_options_are_named(tmp_path: Path) -> None:
     path = table(tmp_path / "a.tsv", TEXTS, ["good", "bad"] * 30)
     assert "there is no task 'clasify'" in error_of(path, task="clasify")
     assert "has no column 'topic' (--target-column); it has 0, 1" in error_of(path, target="topic")
+    path = table(tmp_path / "named.tsv", TEXTS, ["good", "bad", "bad"] * 20, header=["Body", "Mood"])
+    assert "has no column 'Bdy' (--text-column); did you mean 'Body'?" in error_of(path, text="Bdy")
+
+
+def test_a_column_of_one_value_is_not_predicted(tmp_path: Path) -> None:
+    path = table(
+        tmp_path / "a.tsv", TEXTS, ["good", "bad", "bad"] * 20, ["done"] * 60, header=["Body", "Mood", "State"]
+    )
+    assert infer(path).data["label_column"] == "Mood" and infer(path).data["text_column"] == "Body"
+    constant = table(tmp_path / "b.tsv", TEXTS, ["done"] * 60, header=["Body", "State"])
+    assert infer(constant, task="language").reason == "texts in Body"
     assert "does not exist" in error_of(tmp_path / "none.csv")
 
 

@@ -135,8 +135,8 @@ def predict_all(
     if unseen:
         shown = ", ".join(list(dict.fromkeys(unseen))[:NOTED])
         logger.info(
-            f"{len(unseen):,} of {number:,} {interface.unit} have words or letters that training did not have ({shown}); "
-            "the answers are guesses there"
+            f"{len(unseen):,} of {number:,} {interface.unit} have words or letters that training did not have "
+            f"({shown}); the answers are guesses there"
         )
     if command.out is not None:
         save_figure(job.figure(drawn), command.out)

@@ -70,9 +70,9 @@ class Budget:
         if least <= (self.config.max_minutes or math.inf):
             return ""
         return (
-            f"note: hardly any of train.max_minutes = {self.config.max_minutes:g} is left for training: {self.before:.0f} "
-            f"s passed before it, and the last validation will take about {self.validation:.0f} s. At the current speed "
-            f"of this machine the least is train.max_minutes = {math.ceil(10 * least) / 10:g}"
+            f"note: hardly any of train.max_minutes = {self.config.max_minutes:g} is left for training: "
+            f"{self.before:.0f} s passed before it, and the last validation will take about {self.validation:.0f} s. At "
+            f"the current speed of this machine the least is train.max_minutes = {math.ceil(10 * least) / 10:g}"
         )
 
     def spent(self, state: Progress) -> float:

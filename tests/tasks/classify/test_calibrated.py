@@ -139,7 +139,7 @@ def test_a_run_that_was_started_without_scales_can_be_resumed(tmp_path: Path) ->
     steps = 2 * first.recipe.train.max_steps
     model = harken.train(tables, tmp_path / "run", overrides=[f"train.max_steps={steps}"], resume=True, progress=False)
     assert float(model.model.scales) != 1.0
-    with pytest.raises(UserError, match="has no model.output"):
+    with pytest.raises(UserError, match=r"has no model\.output"):
         del tensors["model.output.weight"]
         save_tensors(checkpoint, tensors, {"state": metadata["state"]})
         harken.train(tables, tmp_path / "run", overrides=["train.max_steps=200"], resume=True, progress=False)
