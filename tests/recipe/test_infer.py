@@ -35,6 +35,7 @@ def test_few_short_values_beside_texts_are_labels(tmp_path: Path) -> None:
     assert found.task == "classify" and found.reason == "texts in 0, 2 labels in 1"
     assert found.data == {
         "train": str(tmp_path / "a.tsv"), "format": "table", "header": False, "text_column": "0", "label_column": "1",
+        "stratify": True,
     }  # fmt: skip
     named = infer(table(tmp_path / "b.csv", [0, 1, 2] * 20, TEXTS, header=["topic", "review"], separator=","))
     assert named.data["label_column"] == "topic" and named.data["text_column"] == "review"

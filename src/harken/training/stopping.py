@@ -71,8 +71,8 @@ class Budget:
             return ""
         return (
             f"note: hardly any of train.max_minutes = {self.config.max_minutes:g} is left for training: "
-            f"{self.before:.0f} s passed before it, and the last validation will take about {self.validation:.0f} s. At "
-            f"the current speed of this machine the least is train.max_minutes = {math.ceil(10 * least) / 10:g}"
+            f"{self.before:.0f} s passed before it, and the last validation will take about {self.validation:.0f} s. "
+            f"At the current speed of this machine the least is train.max_minutes = {math.ceil(10 * least) / 10:g}"
         )
 
     def spent(self, state: Progress) -> float:
