@@ -48,7 +48,11 @@ class Plan:
     @property
     def fitted(self) -> dict[str, Any]:
         """Values of `[train]` that were fitted to the budget, by their keys."""
-        return {one.name: one.value for one in self.decisions if one.name not in AUTO_KEYS and one.key[:5] == "train"}
+        return {
+            decision.name: decision.value
+            for decision in self.decisions
+            if decision.name not in AUTO_KEYS and decision.key[:5] == "train"
+        }
 
 
 def plan(

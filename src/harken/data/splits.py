@@ -314,17 +314,6 @@ class Parts:
         """Every part by its name."""
         return {TRAIN: self.train, "valid": self.valid, **self.tests}
 
-    def part(self, name: str) -> Any:
-        """One part.
-
-        Raises:
-            UserError: there is none of this name.
-        """
-        parts = {own: rows for own, rows in self.parts().items() if len(rows)}
-        if name not in parts:
-            raise UserError(f"{self.name} has no split {name!r}; choose --split {' or '.join(parts)}, or give files")
-        return parts[name]
-
     def digests(self) -> dict[str, str]:
         """A digest of every part, to be stored with a run and compared later (`changed_parts`)."""
         return {name: digest(rows) for name, rows in self.parts().items()}

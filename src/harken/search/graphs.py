@@ -111,8 +111,10 @@ def why_not_static(call: DecodingCall) -> str | None:
     if len(model.output_weight) < 2 * options.beam + 3:  # type: ignore[arg-type]
         return "the beam is wider than the vocabulary"
     table = getattr(getattr(getattr(model.decoder, "stack", None), "positions", None), "embedding", None)
+    if table is None:
+        return None
     needed = int(longest.max()) if describe(model) is not None else bucket(int(longest.max()), LEAST_WORDS)
-    if table is not None and (needed > table.num_embeddings or call.source.shape[1] > _most_words(model)):
+    if needed > table.num_embeddings or call.source.shape[1] > _most_words(model):
         return "a sentence is longer than the positions that were learned"
     return None
 

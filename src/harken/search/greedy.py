@@ -140,12 +140,13 @@ def hypotheses_of(
     """The hypotheses of each source by rank, from tokens and log-probabilities (H, T); PAD and EOS are cut off."""
     samples, hypotheses = len(written) // rows, list[Hypothesis]()
     refuse_empty(np.flatnonzero(~(scores > NEG_INF)) // samples)
-    for row, tokens in enumerate(written):
-        ids = tokens[tokens != PAD].tolist()
-        finished = bool(ids) and ids[-1] == EOS
-        parts = raw[row, : len(ids)].tolist()
-        total, cover = float(sum(parts)), 0.0 if coverage is None else float(coverage[row])
-        added, rank = added_by_rules(float(scores[row]), total), ranking.of(float(scores[row]), len(ids), cover)
-        hypotheses.append(Hypothesis(ids[:-1] if finished else ids, total, rank, finished, parts, added, cover))
+    covers = np.zeros(len(written)) if coverage is None else coverage
+    lists = zip(*(part.tolist() for part in (written, raw, (written != PAD).sum(1), scores, covers)), strict=True)
+    for tokens, logs, size, score, cover in lists:
+        finished = size > 0 and tokens[size - 1] == EOS
+        parts = logs[:size]
+        total = float(sum(parts))
+        added, rank = added_by_rules(score, total), ranking.of(score, size, cover)
+        hypotheses.append(Hypothesis(tokens[: size - finished], total, rank, finished, parts, added, cover))
     sources = (hypotheses[start : start + samples] for start in range(0, len(hypotheses), samples))
     return [sorted(source, key=lambda sample: (not sample.finished, -sample.normalised)) for source in sources]

@@ -172,11 +172,11 @@ class Prefixes:
             ends = np.where(there, parents[ends], ROOT)
         if not columns:
             return [[] for _ in ends], [[] for _ in ends]
-        backwards, logs = np.stack(columns, 1), np.stack(values, 1)  # (H, longest)
-        real = backwards != PAD
+        backwards = np.stack(columns, 1)  # (H, longest)
+        sizes, logs = (backwards != PAD).sum(1).tolist(), np.stack(values, 1).tolist()
         return (
-            [row[keep][::-1].tolist() for row, keep in zip(backwards, real, strict=True)],
-            [row[keep][::-1].tolist() for row, keep in zip(logs, real, strict=True)],
+            [row[:size][::-1] for row, size in zip(backwards.tolist(), sizes, strict=True)],
+            [row[:size][::-1] for row, size in zip(logs, sizes, strict=True)],
         )
 
     def hypotheses(self, results: list[tuple[Tensor, BestHypotheses]], rows: int) -> list[list[Hypothesis]]:
@@ -187,16 +187,15 @@ class Prefixes:
         )
         slots = normalised > NEG_INF  # (R, nbest), False for NaN
         refuse_empty(row_of[~slots.any(1)])
-        texts = zip(*self.trace(nodes[slots]), strict=True)
+        owners = row_of[np.nonzero(slots)[0]].tolist()  # row by row, best first: the order of the following
+        values = (part[slots].tolist() for part in (finished, ends, normalised, scores, coverage))
         hypotheses: list[list[Hypothesis]] = [[] for _ in range(rows)]
-        for index, slot in np.argwhere(slots):  # row by row, best first: the order of `texts`
-            tokens, token_scores = next(texts)
-            ended = bool(finished[index, slot])
-            token_scores += [float(ends[index, slot])] if ended else []
-            total, rank = float(sum(token_scores)), float(normalised[index, slot])
-            added = added_by_rules(float(scores[index, slot]), total)
-            hypothesis = Hypothesis(tokens, total, rank, ended, token_scores, added, float(coverage[index, slot]))
-            hypotheses[row_of[index]].append(hypothesis)
+        rows_of_values = zip(owners, *self.trace(nodes[slots]), *values, strict=True)
+        for owner, tokens, token_scores, ended, end, rank, score, cover in rows_of_values:
+            token_scores += [end] if ended else []
+            total = float(sum(token_scores))
+            added = added_by_rules(score, total)
+            hypotheses[owner].append(Hypothesis(tokens, total, rank, ended, token_scores, added, cover))
         return hypotheses
 
 

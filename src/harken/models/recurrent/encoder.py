@@ -21,7 +21,6 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor, nn
 
 from harken.kernels.settings import device_only
@@ -74,7 +73,8 @@ class RecurrentEncoder(Encoder):
             return False
         with device_only():
             return all(
-                layer.backend(torch.empty(*source.shape, layer.input_size, device=source.device)) == "triton"
+                layer.backend(next(layer.parameters()).new_empty(*source.shape, layer.input_size, device=source.device))
+                == "triton"
                 for layer in self.layers
                 if isinstance(layer, Stack)
             )

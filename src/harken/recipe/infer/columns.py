@@ -1,4 +1,4 @@
-"""What inference looks at: the beginning of a text file, or the sample of a table (`harken.data.io.table`)."""
+"""The samples that recipes are inferred from: the beginning of a text file, or of a table (`harken.data.io.table`)."""
 
 from __future__ import annotations
 
