@@ -140,7 +140,7 @@ class Trainer:
             self._foresee_validation()
             if self.is_main and (note := budget.shortfall()):
                 self.display.log(note)
-        while (budget.spent(state) < 1 or not state.step) and not self.ended:  # at least one update
+        while (not self._is_spent() or not state.step) and not self.ended:  # at least one update
             chosen = [next(batches) for _ in range(config.accumulate)]
             self.prefetcher.expect(self._upcoming())
             self._update(chosen)
@@ -210,6 +210,15 @@ class Trainer:
         self.budget.expect_validation(state, state.seconds - began)
         rule = {"monitor": self.task.monitor, "mode": self.task.mode, "spent": self.budget.spent(state)}
         self._end_if(self.report.record_validation(metrics, better, rule))
+
+    def _is_spent(self) -> bool:
+        """Whether the budget is used up; where the end depends on a validation, by its time now."""
+        if self.budget.spent(self.progress) < 1:
+            return False
+        if self.group is None and self.budget.is_validation_outdated(self.progress):
+            self._foresee_validation()
+            self._tick()
+        return self.budget.spent(self.progress) >= 1
 
     def _foresee_validation(self) -> None:
         """Measure a share of a validation, so that a budget in minutes leaves time for the last one."""

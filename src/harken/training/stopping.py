@@ -17,6 +17,7 @@ from harken.training.config import TrainConfig
 VALIDATION_SHARE = 0.2  # of the time that a run limited in minutes may spend on validation before its end
 LEAST_SHARE = 0.1  # of a budget in minutes that is trained, however long everything else takes
 MEASURING_SHARE = 0.1  # of a budget in minutes after which the time of a validation is measured again
+OUTDATED = 1.1  # of the time at which a validation was measured, from which its end is not foreseen by it
 FINISHING_SHARE = 0.2  # of the time before the first update that writing the card and loading the model take ...
 LONGEST_FINISH = 0.03  # ... and at most this share of a budget in minutes
 
@@ -103,6 +104,10 @@ class Budget:
             return False
         again = max(2 * self.measured, 60 * self.config.max_minutes * MEASURING_SHARE)
         return self.measured < 0 or state.seconds >= again
+
+    def is_validation_outdated(self, state: Progress) -> bool:
+        """Whether a budget in minutes is about to end by a time of a validation that was measured long before."""
+        return self.limit_reached(state) == "max_minutes" and state.seconds > OUTDATED * max(0.0, self.measured)
 
     def can_afford_validation(self, state: Progress) -> bool:
         """With a budget in minutes, validation may take `VALIDATION_SHARE` of the time; else it is always due."""
