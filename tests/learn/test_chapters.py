@@ -17,6 +17,7 @@ from harken.learn import EXERCISES, Chapter, chapters, check
 
 ROOT = Path(__file__).parent.parent.parent
 CHAPTERS = chapters()
+TRAIN_LONGER = (2, 5, 6)  # about 20 seconds of an idle core
 each_chapter = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.path.stem)
 
 
@@ -26,7 +27,11 @@ def test_chapters_are_numbered_without_a_gap() -> None:
     assert {chapter.path.resolve().parent for chapter in CHAPTERS} == {ROOT / "docs" / "learn"}
 
 
-@each_chapter
+@pytest.mark.parametrize(
+    "chapter",
+    [pytest.param(one, marks=pytest.mark.slow) if one.number in TRAIN_LONGER else one for one in CHAPTERS],
+    ids=lambda chapter: chapter.path.stem,
+)
 def test_a_chapter_runs_from_top_to_bottom(chapter: Chapter, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     script = [sys.executable, "-W", "error::DeprecationWarning:harken", str(chapter.path.resolve())]

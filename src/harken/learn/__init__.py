@@ -38,10 +38,10 @@ class Cell:
 
     def to_notebook(self) -> dict[str, Any]:
         """The cell in the notebook format 4.5."""
-        kind = (
-            {"cell_type": "markdown"} if self.is_text else {"cell_type": "code", "execution_count": None, "outputs": []}
-        )
-        return {**kind, "id": self.name, "metadata": {"name": self.name}, "source": self.source.splitlines(True)}
+        cell = {"id": self.name, "metadata": {"name": self.name}, "source": self.source.splitlines(True)}
+        if self.is_text:
+            return {"cell_type": "markdown", **cell}
+        return {"cell_type": "code", "execution_count": None, "outputs": [], **cell}
 
 
 @dataclass(frozen=True)

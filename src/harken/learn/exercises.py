@@ -254,4 +254,99 @@ CHAPTER_4 = {
     ),
 }
 
-EXERCISES: dict[str, Exercise] = {**CHAPTER_1, **CHAPTER_2, **CHAPTER_3, **CHAPTER_4}
+CHAPTER_5 = {
+    "ex5a": Exercise(
+        0.18,
+        "Multiply all four. Longer sentences have smaller probabilities, which is why losses use logarithms.",
+        "The probability of a sentence is a product, one factor for each word.",
+        {
+            "This is the mean; the probability of all four together is their product.": 0.675,
+            "This is the sum, which no probability can be: it is above 1.": 2.7,
+            "This is the logarithm of the probability.": math.log(0.18),
+            "You took the smallest factor; all of them count.": 0.5,
+        },
+    ),
+    "ex5b": Exercise(
+        8 * math.log2(24),
+        "Each word takes log2(24) = 4.6 bits, and the words are independent, so the bits add up.",
+        "How many bits does one word take? The binary logarithm of 24.",
+        {
+            "24 times 8 counts the words on a list; the number of sentences is 24^8.": math.log2(24 * 8),
+            "This is the number of possible sentences; the bits are its binary logarithm.": 24.0**8,
+            "You used the natural logarithm; bits need the binary one.": 8 * math.log(24),
+            "These are the bits of one word.": math.log2(24),
+            "One word takes 4.6 bits, not 24.": 192,
+            "You exchanged the numbers: there are 24^8 sentences, not 8^24.": 72,
+        },
+    ),
+}
+
+CHAPTER_6 = {
+    "ex6a": Exercise(
+        torch.softmax(torch.tensor([2.0, 1.0, 0.0]), 0).tolist(),
+        "e^2, e^1 and e^0, divided by their sum: one more in the score means 2.7 times the weight.",
+        "Take e to the power of each score, and divide each by the sum of the three.",
+        {
+            "You divided the scores by their sum; softmax takes e to the power of each first.": [2 / 3, 1 / 3, 0],
+            "You forgot to divide by the sum: weights sum to 1.": [math.exp(2), math.exp(1), 1],
+            "This is hard attention, all on the best; softmax leaves something for the others.": [1, 0, 0],
+            "You used powers of 2; softmax has powers of e.": [4 / 7, 2 / 7, 1 / 7],
+        },
+    ),
+    "ex6b": Exercise(
+        [4, 4],
+        "0.5 (4, 0) + 0.25 (0, 8) + 0.25 (8, 8). The context need not be near any single state.",
+        "Multiply each state by its weight, and add the three vectors.",
+        {
+            "This is the plain mean; each state counts with its weight.": [4, 16 / 3],
+            "You added the states without their weights.": [12, 16],
+            "You took the state with the largest weight; soft attention mixes all three.": [4, 0],
+            "You divided by 3 after weighting; the weights sum to 1 already.": [4 / 3, 4 / 3],
+        },
+    ),
+}
+
+CHAPTER_7 = {
+    "ex7a": Exercise(
+        torch.softmax(torch.tensor([14.0, 12.0]), 0).tolist(),
+        "The scores are 14 and 12, and only their difference counts. Undivided the weights would be 1 and 0.",
+        "Divide both products by 8, then take the softmax of 14 and 12.",
+        {
+            "You forgot to divide by 8: with scores of 112 and 96 the second word gets nothing.": [1, 0],
+            "You divided by 64; the root of 64 is 8.": torch.softmax(torch.tensor([1.75, 1.5]), 0).tolist(),
+            "You divided the scores by their sum; softmax takes e to the power of each first.": [14 / 26, 12 / 26],
+            "These are the scores; their softmax is asked for.": [14, 12],
+        },
+    ),
+    "ex7b": Exercise(
+        4 * 512 * 512,
+        "The number of heads does not matter: they share the 512 numbers among them.",
+        "Each of the four matrices makes 512 numbers of 512.",
+        {
+            "The heads are pieces of the same vectors; they do not multiply the matrices.": 8 * 4 * 512 * 512,
+            "You left out W_o, the matrix that mixes the heads.": 3 * 512 * 512,
+            "This is one matrix of four.": 512 * 512,
+            "This is what one head has of them.": 4 * 512 * 64,
+        },
+    ),
+    "ex7c": Exercise(
+        0.36,
+        "B x has 0.4 times 0.9. Greedy search takes A, and ends with 0.24.",
+        "Multiply the two probabilities of each of the five sentences, and take the largest product.",
+        {
+            "That is the greedy choice, A z. Look at what B leads to.": 0.24,
+            "This is the probability of x after B; multiply by that of B.": 0.9,
+            "You added the probabilities; those of a sentence are multiplied.": 1.3,
+        },
+    ),
+}
+
+EXERCISES: dict[str, Exercise] = {
+    **CHAPTER_1,
+    **CHAPTER_2,
+    **CHAPTER_3,
+    **CHAPTER_4,
+    **CHAPTER_5,
+    **CHAPTER_6,
+    **CHAPTER_7,
+}
