@@ -103,7 +103,8 @@ def train(
         accept_changed_data: resume although the files or settings of `[data]` changed since the run was started; what
             changed is noted in the folder.
         overrides: changes to the recipe, each "section.key=value".
-        start: the folder of a translator to fine-tune, as the key `adapt.start`.
+        start: the folder of a translator to fine-tune, as the key `adapt.start`; or of a masked language model whose
+            encoder a classifier, regressor or tagger begins with, as the key `model.start`.
         mix: a file of general pairs to rehearse meanwhile, as the key `adapt.mix`.
         data: a table in memory to train on, in the place of what the recipe names: a pandas or polars frame, a
             `datasets.Dataset`, a dict of columns or a list of records. Its columns are those that the recipe's `[data]`
@@ -137,12 +138,12 @@ def train(
             raise UserError(f"{name}= is for a torch.nn.Module; with a recipe, say it in the recipe or in overrides=")
     from harken.data.io.in_memory import in_memory
     from harken.recipe import as_recipe
-    from harken.recipe.files import adapt_overrides
+    from harken.recipe.files import start_overrides
     from harken.registry import JOBS, import_plugins
     from harken.training.device import prepare_environment
 
     import_plugins(plugins)
-    overrides = [*overrides, *adapt_overrides(start, mix)]
+    overrides = [*overrides, *start_overrides(start, mix)]
     table = None if data is None else in_memory(data)
     if is_follower():
         prepare_environment()
@@ -187,6 +188,7 @@ def distill(
     size: str | None = None,
     nbest: int = 1,
     min_score: float | None = None,
+    int8: bool = False,
     overrides: Sequence[str] = (),
     resume: bool = False,
     progress: bool = True,
@@ -209,6 +211,8 @@ def distill(
             default of adopted teachers is "small".
         nbest: translations of each sentence to learn from.
         min_score: translations with a lower score are left out.
+        int8: fine-tune the student for another epoch with products rounded as int8 decoding rounds them; the student
+            before that is in a folder beside `out`, NAME.float32.
         overrides: changes to the recipe, each "section.key=value".
         resume: go on with a run that was stopped, while it was translating or training.
         weights: of the teachers.
@@ -219,7 +223,7 @@ def distill(
         UserError: no translator, a recipe that does not fit, or a folder that is not empty.
     """
     from harken.recipe import as_recipe
-    from harken.tasks.translate.distilling import distil_pairs, has_data, sized_recipe, student_recipe
+    from harken.tasks.translate.distilling import distil_pairs, has_data, int8_recipe, sized_recipe, student_recipe
 
     out = request(out, resume, restart=False).folder
     folders = [teachers] if isinstance(teachers, str | Path) else list(teachers)
@@ -250,7 +254,11 @@ def distill(
         **search,
     )
     del loaded
-    return train(chosen.model_copy(update={"data": data}), out, resume=resume, progress=progress)
+    first = out.parent / f"{out.name}.float32" if int8 else out
+    student = train(chosen.model_copy(update={"data": data}), first, resume=resume, progress=progress)
+    if not int8:
+        return student
+    return train(int8_recipe(student.recipe, chosen.train, first), out, resume=resume, progress=progress)
 
 
 def _train_module(module: nn.Module, out: str | Path, overrides: Sequence[str], **options: Any) -> nn.Module:

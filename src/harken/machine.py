@@ -64,4 +64,4 @@ def _cgroup_folders(controller: str) -> Iterator[Path]:
             continue
         root = CGROUPS / controller if controllers else CGROUPS
         folder = root / path.lstrip("/")
-        yield from (one for one in (folder, *folder.parents) if one.is_relative_to(root) and one.is_dir())
+        yield from (path for path in (folder, *folder.parents) if path.is_relative_to(root) and path.is_dir())

@@ -158,7 +158,6 @@ def test_outputs_stay_as_they_are_and_steps_follow() -> None:
         assert captured(model) == 1
 
 
-@pytest.mark.filterwarnings("ignore:RNN module weights are not part")  # they are not, once replaced: as torch says
 def test_memory_is_bounded_and_moved_parameters_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoder_loop, "SHAPES", 2)
     model = build(OPTIONS[0])

@@ -79,7 +79,10 @@ def test_the_cross_entropy_equals_the_reference(dtype: torch.dtype, limit: float
     assert all(relative(one, other) < limit for one, other in grads)
 
 
-@pytest.mark.parametrize("changes", [(), ("model.positions=rotary",), ("model.norm=post", "model.activation=gelu")])
+@pytest.mark.parametrize(
+    "changes",
+    [(), ("model.positions=rotary",), ("model.norm=post", "model.activation=gelu"), ("model.decoder_mixer=ssru",)],
+)
 def test_packed_equals_padded_in_loss_and_gradients(changes: tuple[str, ...]) -> None:
     task, _ = task_with(*changes, "train.precision=float32")
     model = task.model.cuda()

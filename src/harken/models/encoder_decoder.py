@@ -24,8 +24,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.data.tokenizers.tokens import PAD
+from harken.errors import UserError
 from harken.kernels.decoding.description import Recurrent, Transformer, Undescribed
 from harken.models.base import CAPACITY, Decoder, DecoderState, Encoder, Memory, token_embedding
+from harken.nn.fake_int8 import fake_int8, round_to_int8
 from harken.nn.loss import linear_cross_entropy
 from harken.nn.transformer.experts import Balance
 
@@ -43,6 +45,7 @@ class TranslationModel(nn.Module, ABC):
     output_weight: Tensor  # (V, D); tied: the target embedding's
     narrow: nn.Module  # from the decoder's width to that of a tied output matrix
     alignment_shift: bool = False  # see Decoder
+    rounds_to_int8: bool = False  # whether products are rounded, see `round_to_int8`
     balances: bool = False  # whether the loss has a term for the balance of experts
 
     def build_vocabulary(
@@ -127,7 +130,7 @@ class TranslationModel(nn.Module, ABC):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., D) -> (..., V)."""
-        return F.linear(hidden, self.output_weight, self.output_bias)
+        return F.linear(*self._output_operands(hidden), self.output_bias)
 
     def loss(
         self,
@@ -145,14 +148,36 @@ class TranslationModel(nn.Module, ABC):
         the weight of (log Z)^2 (`harken.nn.loss`).
         """
         if not (self.training and self.balances):
-            return self._loss_of_hidden(self(source, lengths, target, distances), labels, smoothing, z_loss)
+            return self.loss_of_hidden(self(source, lengths, target, distances), labels, smoothing, z_loss)
         real = labels != PAD
         hidden, uneven = self.forward_with_balance(source, lengths, target, real, distances)
-        return self._loss_of_hidden(hidden, labels, smoothing, z_loss) + real.sum() * uneven
+        return self.loss_of_hidden(hidden, labels, smoothing, z_loss) + real.sum() * uneven
 
-    def _loss_of_hidden(self, hidden: Tensor, labels: Tensor, smoothing: float, z_loss: float = 0.0) -> Tensor:
-        flat, labels = hidden.reshape(-1, hidden.shape[-1]), labels.reshape(-1)
-        return linear_cross_entropy(flat, self.output_weight, self.output_bias, labels, smoothing, z_loss, PAD)
+    def loss_of_hidden(self, hidden: Tensor, labels: Tensor, smoothing: float, z_loss: float = 0.0) -> Tensor:
+        """The summed loss of hidden states (..., D) before the output layer, and labels (...)."""
+        flat, labels = self._output_operands(hidden.reshape(-1, hidden.shape[-1])), labels.reshape(-1)
+        return linear_cross_entropy(*flat, self.output_bias, labels, smoothing, z_loss, PAD)
+
+    def _output_operands(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """The factors of the output layer's product."""
+        if self.rounds_to_int8:
+            return fake_int8(hidden), fake_int8(self.output_weight)
+        return hidden, self.output_weight
+
+    def round_to_int8(self) -> None:
+        """Compute every product from now on as the compiled search does in int8, with gradients for training.
+
+        Raises:
+            UserError: the compiled search does not support the network in int8, encoder included.
+        """
+        described = getattr(self, "describe_for_decoding", lambda **_: None)(device=None)
+        if not isinstance(described, Transformer) or described.encoder is None:
+            raise UserError(
+                "adapt.int8 is for Transformers that are decoded in int8, and this network has other parts; "
+                "leave adapt.int8 out"
+            )
+        round_to_int8(self)
+        self.rounds_to_int8 = True
 
     def matrix_sizes(self) -> tuple[int, int]:
         """Weights that a source token and a target token are multiplied with; a table of embeddings is not one."""

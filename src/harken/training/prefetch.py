@@ -187,7 +187,7 @@ class Prefetcher:
             return self.ready.pop(key)
         batch = self._collate(share)
         if self.coming:
-            self.ready = {_key(one): self._collate(one) for one in self.coming if _key(one) != key}
+            self.ready = {_key(indices): self._collate(indices) for indices in self.coming if _key(indices) != key}
             self.coming = []
         return batch
 

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from copy import deepcopy
 from dataclasses import replace
 from itertools import chain
 
@@ -212,6 +213,30 @@ def test_int8_is_close_to_float32(mixer):
     first = [(a[0].token_scores[0], b[0].token_scores[0]) for a, b in zip(exact, rough, strict=True)]
     assert max(abs(a - b) for a, b in first) < 0.2
     assert sum(a[0].tokens[:1] == b[0].tokens[:1] for a, b in zip(exact, rough, strict=True)) >= 36
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_int8_equals_the_reference_with_rounded_products(variant):
+    model, (ids, lengths) = model_of(**VARIANTS[variant]), sources(40, 8)
+    rounded = deepcopy(model)
+    rounded.round_to_int8()
+    call = DecodingCall(model, ids, lengths, 4, SearchOptions(beam=1, precision="int8"))
+    plain = replace(call, options=SearchOptions(beam=1))
+    assert choose(replace(plain, model=rounded)).name == "reference"  # the compiled decoder would not round
+    int8, expected = COMPILED.decode(call), run_reference(replace(plain, model=rounded))
+
+    def equal(expected):  # sources whose first token has the same probability
+        pairs = zip(int8, expected, strict=True)
+        return sum(abs(a[0].token_scores[0] - b[0].token_scores[0]) < 1e-4 for a, b in pairs)
+
+    assert equal(expected) >= 36  # not all: a value between two whole numbers may be rounded either way
+    assert equal(run_reference(plain)) <= 6
+
+
+@pytest.mark.parametrize("options", [{"positions": "relative"}, {"attention": "cosine"}, {"experts": 2}])
+def test_products_of_a_network_that_int8_does_not_support_are_not_rounded(options):
+    with pytest.raises(UserError, match=r"leave adapt\.int8 out"):
+        model_of(**options).round_to_int8()
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])

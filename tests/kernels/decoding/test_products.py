@@ -9,6 +9,7 @@ from harken.kernels.decoding.description import Linear, Norm
 from harken.kernels.decoding.products import COLUMNS, NO_LIMIT, STRIDE, round_up
 from harken.kernels.decoding.stack import ACTIVATION_TYPE
 from harken.kernels.decoding.weights import cache_line_array, pack, quantise_weight
+from harken.nn.fake_int8 import fake_int8
 
 SHAPES = [(1, 16, 64), (3, 5, 7), (6, 64, 64), (13, 37, 130), (7, 300, 65)]  # rows, inputs, outputs
 
@@ -51,6 +52,8 @@ def test_int8_product_is_exact_in_whole_numbers(rows, inputs, outputs):
     sums = (whole @ weight.long().T).double()
     expected = sums * torch.from_numpy(scales).double()[:, None] * weight_scales.double() + linear.bias.double()
     torch.testing.assert_close(found[:, :outputs].double(), expected, atol=1e-4, rtol=1e-5)
+    fake = torch.nn.functional.linear(fake_int8(x), fake_int8(linear.weight), linear.bias)  # as training computes it
+    torch.testing.assert_close(found[:, :outputs], fake, atol=1e-4, rtol=1e-5)
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])

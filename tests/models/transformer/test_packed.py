@@ -34,11 +34,16 @@ def pairs() -> ParallelIds:
         *({"attention": score} for score in ("dot", "cosine", "multiplicative")),
         {"norm": "post", "activation": "swiglu", "tied": "none"},
         {"embedding_norm": True, "activation": "gelu_tanh", "scale_embeddings": False},
+        *({"decoder_mixer": "ssru", "norm": norm} for norm in ("pre", "post")),
+        {"decoder_mixer": "ssru", "int8": True},
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )
 def test_packed_equals_padded_in_loss_and_gradients(changes: dict, pairs: ParallelIds) -> None:
+    rounds, changes = "int8" in changes, {key: value for key, value in changes.items() if key != "int8"}
     model, indices = model_with(**changes), np.arange(PAIRS)
+    if rounds:
+        model.round_to_int8()
     assert is_supported(model)
     padded = pairs.batch(indices)
     losses = model.loss(padded.source, padded.source_lengths, padded.target_input, padded.target_output, 0.1)
@@ -65,7 +70,6 @@ def test_sinusoidal_tables_grow_before_packed_sentences_read_them() -> None:
         {"attention_dropout": 0.1},
         {"experts": 2},
         {"attention": "additive"},
-        {"decoder_mixer": "ssru"},
         {"decoder": {"architecture": "recurrent", "embedding": 16, "width": 16}},
     ],
     ids=str,

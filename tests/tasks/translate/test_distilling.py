@@ -3,11 +3,14 @@
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 import harken
 from harken.errors import UserError
 from harken.tasks.translate.distilling import SOURCE, TARGET, TRANSLATIONS, distil_pairs
+from harken.training.checkpoints import Progress
 from harken.training.folder import RunLock
+from harken.training.loop import Trainer
 
 TINY = {"architecture": "transformer", "layers": 1, "width": 16, "heads": 2, "feedforward": 16, "tied": "none"}
 
@@ -91,6 +94,39 @@ def test_a_student_is_trained_on_the_pairs(teacher: Path, tmp_path: Path):
     assert student.recipe.search.beam == 1
     assert student.recipe.data.source == str(tmp_path / "student.pairs" / SOURCE)
     assert isinstance(student.translate("a1 b1 c1").text, str)
+
+
+def test_a_student_is_fine_tuned_for_int8(teacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    rounded: list[bool] = []
+
+    def noted(trainer: Trainer, resume: bool) -> Progress:
+        rounded.append(trainer.task.model.rounds_to_int8)
+        return run(trainer, resume)
+
+    run = Trainer.run
+    monkeypatch.setattr(Trainer, "run", noted)
+    small = {
+        "architecture": "transformer",
+        "width": 8,
+        "heads": 2,
+        "feedforward": 8,
+        "decoder_mixer": "ssru",
+        "tied": "none",
+    }
+    train = {"max_steps": 2, "batch_tokens": 64, "workers": 1, "label_smoothing": 0.2, "validate_sentences": 2}
+    recipe = {"task": "translate", "data": {}, "tokenizer": {"joint": False}, "model": small, "train": train}
+    out = tmp_path / "student"
+    student = harken.distill(teacher, out, recipe, progress=False, beam=1, int8=True)
+    assert rounded == [False, True]
+    assert type(student.model.encoder.stack.blocks[0].feedforward.expand) is nn.Linear
+    adapt, settings = student.recipe.adapt, student.recipe.train
+    assert (adapt.start, adapt.int8) == (str(tmp_path / "student.float32"), True)
+    assert (settings.max_epochs, settings.max_steps, settings.batch_tokens, settings.patience) == (1, None, 64, 2)
+    before = harken.load(tmp_path / "student.float32").recipe
+    assert (student.recipe.model, settings.label_smoothing) == (before.model, before.train.label_smoothing)
+    assert student.translate("a1 b1 c1", precision="int8").text is not None
+    again = harken.distill(teacher, out, recipe, progress=False, beam=1, int8=True, resume=True)
+    assert again.recipe == student.recipe
 
 
 def test_a_teacher_of_another_task_is_refused(tmp_path: Path):

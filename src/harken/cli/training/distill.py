@@ -64,6 +64,14 @@ def distill(
     min_score: Annotated[
         float | None, typer.Option(help="Leave translations with a lower score out, as `harken score` prints it.")
     ] = None,
+    int8: Annotated[
+        bool,
+        typer.Option(
+            "--int8",
+            help="Fine-tune the student for int8 decoding afterwards: an epoch in which products are rounded likewise. "
+            "The student before that stays in DIRECTORY.float32.",
+        ),
+    ] = False,
     weights: Annotated[
         str | None, typer.Option(help="Weights of several teachers, such as 2,1,1. Default: equal.")
     ] = None,
@@ -96,6 +104,7 @@ def distill(
             size=size,
             nbest=nbest,
             min_score=min_score,
+            int8=int8,
             overrides=overrides or [],
             resume=resume,
             progress=not quiet,

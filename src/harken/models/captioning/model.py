@@ -60,7 +60,7 @@ class CaptionModel(EncoderDecoder):
         memory = self.encode(images, None)
         memory = memory.map(lambda values: values[owner])
         embedded = self.target_embedding(target)
-        loss = self._loss_of_hidden(self.narrow(self.decoder(embedded, memory)), labels, smoothing)
+        loss = self.loss_of_hidden(self.narrow(self.decoder(embedded, memory)), labels, smoothing)
         if not (self.focus and self.training):
             return loss
         num_tokens = (labels != PAD).sum()

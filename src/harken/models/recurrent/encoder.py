@@ -73,7 +73,8 @@ class RecurrentEncoder(Encoder):
             return False
         with device_only():
             return all(
-                layer.backend(next(layer.parameters()).new_empty(*source.shape, layer.input_size)) == "triton"
+                layer.backend(next(layer.parameters()).new_empty(*source.shape, layer.input_size, device=source.device))
+                == "triton"
                 for layer in self.layers
                 if isinstance(layer, Stack)
             )

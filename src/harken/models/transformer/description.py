@@ -150,6 +150,8 @@ def _check_attention(layer: Any, kind: type[multihead.SelfAttention] | type[mult
 def _linear(layer: nn.Linear) -> Linear:
     if layer.bias is None:
         raise Undescribed("model.bias = false")
+    if type(layer) is not nn.Linear:
+        raise Undescribed(type(layer).__name__)
     return Linear(layer.weight, layer.bias)
 
 

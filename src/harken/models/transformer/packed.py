@@ -10,20 +10,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import LayerNorm
 
-from harken.data.tokenizers.tokens import PAD
 from harken.kernels.packed_attention import operator
 from harken.kernels.weights import has_hooks
 from harken.models.transformer.decoder import TransformerDecoder
 from harken.models.transformer.encoder import TransformerEncoder
 from harken.nn.attention.multihead import CrossAttention, SelfAttention
 from harken.nn.attention.packed import PackedMask
-from harken.nn.loss import linear_cross_entropy
 from harken.nn.positions.absolute import LearnedPositions, SinusoidalPositions
 from harken.nn.positions.base import AttentionPositions
 from harken.nn.positions.rotary import RotaryPositions
+from harken.nn.recurrent.ssru import SSRU
 from harken.nn.transformer.block import DecoderBlock, EncoderBlock, FeedForward
 from harken.nn.transformer.fused import DropoutSeed
 
@@ -37,7 +36,7 @@ def is_supported(model: TranslationModel) -> bool:
     """Whether `packed_loss` can replace the model's loss: Transformer blocks with dot products on both sides.
 
     Relative, ALiBi, bucket and dependency positions, RMS norms, linear maps without bias, heads of another width,
-    dropout on attention weights, mixtures of experts and SSRUs need padded batches.
+    dropout on attention weights and mixtures of experts need padded batches.
     """
     encoder, decoder = getattr(model, "encoder", None), getattr(model, "decoder", None)
     if type(encoder) is not TransformerEncoder or type(decoder) is not TransformerDecoder or model.join is not None:
@@ -46,18 +45,24 @@ def is_supported(model: TranslationModel) -> bool:
     kinds = (type(None), SinusoidalPositions, LearnedPositions)
     return all(type(stack.positions) in kinds for stack in (encoder.stack, decoder.stack)) and all(
         isinstance(block, EncoderBlock | DecoderBlock)  # not its type, which FSDP changes
-        and block.mixer == "attention"
-        and type(block.attention) is SelfAttention
-        and type(getattr(block, "cross", None)) in (type(None), CrossAttention)
+        and (type(block.recurrence) is SSRU if block.mixer == "ssru" else _supports(block.attention, SelfAttention))
+        and (not isinstance(block, DecoderBlock) or _supports(block.cross, CrossAttention))
         and type(block.feedforward) is FeedForward
         and not has_hooks(block)
-        and type(block.attention.positions) in (AttentionPositions, RotaryPositions)
-        and block.attention.score.is_dot_product
-        and not block.attention.dropout
         and type(block.attention_norm) is LayerNorm
-        and block.attention.output.bias is not None
-        and block.attention.output.in_features == block.attention.output.out_features
         for block in blocks
+    )
+
+
+def _supports(layer: SelfAttention | CrossAttention, kind: type[nn.Module]) -> bool:
+    """Whether the packed form of an attention layer computes the same."""
+    return (
+        type(layer) is kind
+        and type(getattr(layer, "positions", None)) in (type(None), AttentionPositions, RotaryPositions)
+        and layer.score.is_dot_product
+        and not layer.dropout
+        and layer.output.bias is not None
+        and layer.output.in_features == layer.output.out_features
     )
 
 
@@ -127,4 +132,4 @@ def packed_loss(
 ) -> Tensor:
     """The summed loss of packed pairs; `labels` (T,) is `target` one step ahead with EOS, 0 where there is padding."""
     hidden = packed_hidden(model, source, target, sources, targets, cross)
-    return linear_cross_entropy(hidden, model.output_weight, model.output_bias, labels, smoothing, z_loss, PAD)
+    return model.loss_of_hidden(hidden, labels, smoothing, z_loss)

@@ -93,6 +93,13 @@ class SSRU(nn.Module):
         forget, candidate = self._gates(values)
         return torch.relu(linear_recurrence(forget, (1 - forget) * candidate)).to(values.dtype)
 
+    def packed(self, values: Tensor, positions: Tensor) -> Tensor:
+        """(T, D) -> (T, D) for packed sentences; the state begins anew where a token's position (T,) is 0."""
+        forget, candidate = self._gates(values)
+        decay = forget.masked_fill(positions[:, None] == 0, 0)
+        states = linear_recurrence(decay[None], ((1 - forget) * candidate)[None])[0]
+        return torch.relu(states).to(values.dtype)
+
     def step(self, values: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One token a row: x (R, D) and c (R, D) -> o (R, D) and the next c (R, D)."""
         forget, candidate = self._gates(values)

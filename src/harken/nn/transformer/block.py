@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.nn.activations import ACTIVATIONS, inner_width
@@ -26,7 +25,7 @@ from harken.nn.dropout import Dropout
 from harken.nn.positions.base import AttentionPositions
 from harken.nn.recurrent.ssru import SSRU, SSRUCache
 from harken.nn.transformer.experts import Balance, Experts
-from harken.nn.transformer.fused import DropoutSeed, linear, residual_norm
+from harken.nn.transformer.fused import DropoutSeed, linear, product, residual_norm
 
 EPSILON = 1e-5  # added to the variance in every norm
 
@@ -176,9 +175,12 @@ class _Block(nn.Module):
         """
         feed_forward = self.feedforward
         assert isinstance(feed_forward, FeedForward)
-        attend_self = lambda x: self.attention.packed(x, mask, linear)  # noqa: E731
-        sublayers: list[tuple[nn.Module, Callable[[Tensor], Tensor], nn.Linear]]
-        sublayers = [(self.attention_norm, attend_self, self.attention.output)]
+        sublayers: list[tuple[nn.Module, Callable[[Tensor], Tensor], nn.Linear | None]]
+        if self.mixer == "ssru":
+            sublayers = [(self.attention_norm, lambda x: self.recurrence.packed(x, mask.positions), None)]
+        else:
+            attend_self = lambda x: self.attention.packed(x, mask, linear)  # noqa: E731
+            sublayers = [(self.attention_norm, attend_self, self.attention.output)]
         if memory is not None and sources is not None:
             attend = lambda x: self.cross.packed(x, memory, sources, linear)  # noqa: E731
             sublayers.append((self.cross_norm, attend, self.cross.output))
@@ -186,11 +188,12 @@ class _Block(nn.Module):
         next_norms = [*(norm for norm, _, _ in sublayers[1:]), following]
         for number, ((norm, sublayer, output), next_norm) in enumerate(zip(sublayers, next_norms, strict=True)):
             inputs = inputs if inputs is not None else norm(values) if self.pre else values
-            change = F.linear(sublayer(inputs), output.weight)  # the bias is added with the residual
-            if self.pre and isinstance(next_norm, nn.LayerNorm):
-                values, inputs = residual_norm(values, change, output.bias, next_norm, self.dropout, seed.at(number))
+            change = sublayer(inputs)
+            change, bias = (change, None) if output is None else (product(output, change), output.bias)
+            if self.pre and isinstance(next_norm, nn.LayerNorm):  # the bias is added with the residual
+                values, inputs = residual_norm(values, change, bias, next_norm, self.dropout, seed.at(number))
                 continue
-            values = values + self.dropout(change + output.bias)
+            values = values + self.dropout(change if bias is None else change + bias)
             values = values if self.pre else norm(values)
             inputs = None if self.pre else values
         return values, inputs

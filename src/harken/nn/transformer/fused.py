@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.kernels import linear as linear_kernel
 from harken.kernels import residual_norm as residual_kernel
 from harken.nn.dropout import Dropout
+from harken.nn.fake_int8 import operands
 
 
 class DropoutSeed(NamedTuple):
@@ -32,15 +34,21 @@ class DropoutSeed(NamedTuple):
 def linear(layer: nn.Linear, values: Tensor, relu: bool = False) -> Tensor:
     """x W^T + b, or max(0, x W^T + b): (T, D) -> (T, E)."""
     if layer.bias is not None and linear_kernel.is_supported(values):
-        return linear_kernel.linear(values, layer.weight, layer.bias, relu)
+        return linear_kernel.linear(*operands(layer, values), layer.bias, relu)
     output = layer(values)
     return F.relu(output) if relu else output
 
 
+def product(layer: nn.Linear, values: Tensor) -> Tensor:
+    """x W^T, without the layer's bias: (T, D) -> (T, E)."""
+    return F.linear(*operands(layer, values))
+
+
 def residual_norm(
-    values: Tensor, change: Tensor, bias: Tensor, norm: nn.LayerNorm, dropout: Dropout, seed: DropoutSeed
+    values: Tensor, change: Tensor, bias: Tensor | None, norm: nn.LayerNorm, dropout: Dropout, seed: DropoutSeed
 ) -> tuple[Tensor, Tensor]:
-    """x' = x + dropout(c + b) and norm(x'), each (T, D)."""
+    """x' = x + dropout(c + b) and norm(x'), each (T, D); without a bias b = 0."""
+    bias = torch.zeros_like(norm.bias) if bias is None else bias
     if residual_kernel.is_supported(values, values.shape[-1]):
         p = dropout.p if dropout.training else 0.0
         vectors = bias, norm.weight, norm.bias
