@@ -138,13 +138,14 @@ assert curves["quiet", 1.2][-1] > 1000 and curves["driven", 1.2][-1] < 0.1  # th
 # inputs the state moves away from 0. There tanh is flatter, its slope is below 1, and the product vanishes.
 #
 # So s > 1 is *necessary* for an explosion and not *sufficient*. Here is the whole experiment of harken's lab (`harken
-# lab vanishing`), with 128 units and five seeds. It gives the gradient that is left 50 steps back:
+# lab vanishing`), with 128 units and five seeds. It gives the gradient that is left 50 steps back. In the last
+# column, s is that of the start; training moved it to about 2 in every network:
 #
 # | s | lectures say | no input | random inputs | random matrix | after training |
 # | --- | --- | --- | --- | --- | --- |
 # | 0.5 | vanishes | 9e-16 | 4e-18 | 3e-30 | 9e-9 |
 # | 0.95 | vanishes | 0.08 | 1e-5 | 3e-16 | 8e-5 |
-# | 1.05 | explodes | 11 | 3e-4 | 4e-14 | 7e-4 |
+# | 1.05 | explodes | 11.5 | 3e-4 | 4e-14 | 7e-4 |
 # | 1.2 | explodes | 9,100 | 0.02 | 3e-11 | 0.03 |
 # | 2 | explodes | 1e15 | 1,153 | 4 | 3,534 |
 #

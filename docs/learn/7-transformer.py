@@ -246,7 +246,7 @@ assert apart["RNN"] == list(lengths) and chains["RNN"][-1] > 5 * chains["RNN"][0
 # | Transformer, base | 27.3 | 38.1 | 3.3e18 |
 # | Transformer, big | 28.4 | 41.0 | 2.3e19 |
 #
-# The base model was better than all before it in German, for a third or less of the operations.
+# The base model was better than all before it in German, for about a third of the operations, or less.
 #
 # ## Beam search
 #

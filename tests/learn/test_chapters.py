@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,7 +14,9 @@ from typer.testing import CliRunner
 
 from harken.cli.app import app
 from harken.errors import UserError
-from harken.learn import EXERCISES, Chapter, chapters, check
+from harken.inspection import Picture
+from harken.inspection.figure import Bars, Figure, Group
+from harken.learn import EXERCISES, Chapter, chapters, check, show
 
 ROOT = Path(__file__).parent.parent.parent
 CHAPTERS = chapters()
@@ -147,6 +150,21 @@ def test_notebooks_have_the_cells_of_the_script(tmp_path: Path) -> None:
             assert set(written) == required
             assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", written["id"])
         assert notebook["cells"][0]["source"][0] == f"# {chapter.title}\n"
+
+
+def test_pictures_are_drawn_in_a_notebook_and_printed_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figure = Figure("Weights", [Bars("", "", "", ["a", "b"], [Group("", [1, 2])])])
+    monkeypatch.setitem(sys.modules, "IPython", None)
+    show(figure)
+    assert "Weights" in capsys.readouterr().out
+    drawn: list[Picture] = []
+    notebook = SimpleNamespace(get_ipython=lambda: object(), display=SimpleNamespace(display=drawn.append))
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    show(figure)
+    assert capsys.readouterr().out == ""
+    assert [one._repr_html_().startswith("<svg") for one in drawn] == [True]
 
 
 def test_the_list_names_every_chapter() -> None:
