@@ -103,7 +103,8 @@ def train(
         accept_changed_data: resume although the files or settings of `[data]` changed since the run was started; what
             changed is noted in the folder.
         overrides: changes to the recipe, each "section.key=value".
-        start: the folder of a translator to fine-tune, as the key `adapt.start`.
+        start: the folder of a translator to fine-tune, as the key `adapt.start`; or of a masked language model whose
+            encoder a classifier, regressor or tagger begins with, as the key `model.start`.
         mix: a file of general pairs to rehearse meanwhile, as the key `adapt.mix`.
         data: a table in memory to train on, in the place of what the recipe names: a pandas or polars frame, a
             `datasets.Dataset`, a dict of columns or a list of records. Its columns are those that the recipe's `[data]`
@@ -137,12 +138,12 @@ def train(
             raise UserError(f"{name}= is for a torch.nn.Module; with a recipe, say it in the recipe or in overrides=")
     from harken.data.io.in_memory import in_memory
     from harken.recipe import as_recipe
-    from harken.recipe.files import adapt_overrides
+    from harken.recipe.files import start_overrides
     from harken.registry import JOBS, import_plugins
     from harken.training.device import prepare_environment
 
     import_plugins(plugins)
-    overrides = [*overrides, *adapt_overrides(start, mix)]
+    overrides = [*overrides, *start_overrides(start, mix)]
     table = None if data is None else in_memory(data)
     if is_follower():
         prepare_environment()
@@ -257,7 +258,7 @@ def distill(
     student = train(chosen.model_copy(update={"data": data}), first, resume=resume, progress=progress)
     if not int8:
         return student
-    return train(int8_recipe(chosen.train, first, data), out, resume=resume, progress=progress)
+    return train(int8_recipe(student.recipe, chosen.train, first), out, resume=resume, progress=progress)
 
 
 def _train_module(module: nn.Module, out: str | Path, overrides: Sequence[str], **options: Any) -> nn.Module:

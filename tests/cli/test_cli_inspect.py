@@ -92,7 +92,7 @@ def test_gradients_on_the_valid_split_and_on_files(
         (["--gates", " "], "empty"),
         (["--gates", SENTENCE, "--gradients"], "one at a time"),
         (["--gates", SENTENCE, "--layer", 9], "choose one of: 1 encoder.layers.0 →"),
-        (["--gradients", "--source", "x"], "used together"),
+        (["--gradients", "--target", "x"], "used together"),
         (["--gradients", "--source", "x", "--target", "y", "--split", "valid"], "keep one"),
         (["--gradients", "--split", "nothing"], "no split"),
         (["--compare", "x"], "are for --gradients"),

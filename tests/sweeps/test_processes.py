@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,27 @@ def test_slots_and_results() -> None:
     assert sorted(outcomes) == [0, 1, 2] and {outcome.value[0] for outcome in outcomes.values()} == {5, 6, 7}
     assert {outcome.value[1] for outcome in outcomes.values()} == {0, 1}
     assert list(run_each(lambda item, slot: item, [])) == []
+
+
+def test_items_that_depend_on_outcomes_and_an_end(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def items() -> Iterator[int | None]:
+        yield 1
+        while not seen:
+            yield None  # depends on the outcome of 1
+        yield 2
+
+    for index, outcome in run_each(lambda item, slot: 10 * item, items(), jobs=2):
+        seen.append(outcome.value)
+        assert index == len(seen) - 1
+    assert seen == [10, 20]
+
+    def work(item: int, slot: int) -> int:
+        time.sleep(300 * item)
+        return 1
+
+    assert list(run_each(work, [1, 1], jobs=2, until=time.monotonic())) == []
 
 
 def test_one_failure_leaves_the_others(capfd: pytest.CaptureFixture[str]) -> None:

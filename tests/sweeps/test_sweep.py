@@ -213,11 +213,11 @@ def test_each_of_several_trials_has_its_share_of_the_machine(
 ) -> None:
     plan = local.Plan(Path("out"), RECIPE, [], {}, [1], "")
     monkeypatch.setattr(local, "available_cores", lambda: 8)
-    assert local.machine_overrides(plan, jobs=1, slot=0) == []
-    assert local.machine_overrides(plan, jobs=3, slot=2) == ["train.workers=2"]
-    assert local.machine_overrides(swept.plan, jobs=3, slot=2) == []  # the recipe says it
+    assert local.machine_overrides(plan.base_recipe.train, jobs=1, slot=0) == []
+    assert local.machine_overrides(plan.base_recipe.train, jobs=3, slot=2) == ["train.workers=2"]
+    assert local.machine_overrides(swept.plan.base_recipe.train, jobs=3, slot=2) == []  # the recipe says it
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    assert local.machine_overrides(plan, jobs=3, slot=2) == ["train.device=cuda:0"]
+    assert local.machine_overrides(plan.base_recipe.train, jobs=3, slot=2) == ["train.device=cuda:0"]
 
 
 def test_a_table_in_memory_is_swept(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from harken.run_folders.curves import short_names
 from harken.run_folders.reading import Run, number
 from harken.training.folder import MODEL, OUTPUTS
 from harken.training.log import NOT_METRICS, SIGNATURE
-from harken.training.weights import DIGEST
+from harken.training.weights import DIGEST, stored_metadata
 
 NOT_SET = "-"
 
@@ -156,13 +156,7 @@ def outputs_of(folder: Path) -> dict[str, dict[str, list[str]]]:
 
 def model_digest(folder: Path) -> str | None:
     """The digest of the best weights, as their file states it."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(folder / MODEL, "pt") as stored:
-            return (stored.metadata() or {}).get(DIGEST)
-    except (OSError, SafetensorError):
-        return None
+    return stored_metadata(folder / MODEL).get(DIGEST)
 
 
 def flat_recipe(recipe: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -16,10 +16,11 @@ from functools import partial
 from typing import Any
 
 from harken.machine import available_cores
-from harken.recipe import as_recipe
+from harken.recipe import Recipe
 from harken.sweeps.processes import run_each
 from harken.sweeps.results import Sweep
 from harken.sweeps.trials import Plan, Trial, is_spent, rungs, write_record
+from harken.training.config import TrainConfig
 
 Report = Callable[[str], None]
 Callback = Callable[[dict[str, Any]], Any]
@@ -36,11 +37,10 @@ class Settings:
     report: Report = lambda line: None
 
 
-def import_trainer(plan: Plan) -> None:
+def import_trainer(recipe: Recipe) -> None:
     """Import once what every trial needs, before processes are forked."""
     from harken.training.device import prepare_environment
 
-    recipe = as_recipe(plan.recipe, plan.fixed, with_data=False)
     if recipe.train.precision != "float32" and recipe.train.device in ("auto", "cpu"):
         prepare_environment()  # before torch is imported
     import torch._dynamo  # by every optimizer  # noqa: F401
@@ -54,7 +54,7 @@ def import_trainer(plan: Plan) -> None:
 def run_trials(sweep: Sweep, settings: Settings) -> None:
     """Train what is not trained yet; errors of trials are recorded and do not end the others."""
     plan, alive, before = sweep.plan, list(sweep.plan.settings), 0.0
-    import_trainer(plan)
+    import_trainer(plan.base_recipe)
     for share, count in rungs(len(alive), settings.halving):
         if before:
             alive = [summary.name for summary in sweep.ranked(alive, before)[:count]]
@@ -92,7 +92,11 @@ def train_trial(
     if trial.is_complete(share):
         return str(trial.folder)
     is_new = not (trial.folder / "recipe.toml").is_file()
-    overrides = [*plan.fixed, *trial.overrides, *(machine_overrides(plan, settings.jobs, slot) if is_new else ())]
+    overrides = [
+        *plan.fixed,
+        *trial.overrides,
+        *(machine_overrides(plan.base_recipe.train, settings.jobs, slot) if is_new else ()),
+    ]
     stops = [] if share == 1 else [lambda entry: entry["kind"] == "valid" and is_spent(entry, share)]
     with redirect_stdout(sys.stderr):  # lines of training are no results
         train(
@@ -107,13 +111,12 @@ def train_trial(
     return str(trial.folder)
 
 
-def machine_overrides(plan: Plan, jobs: int, slot: int) -> list[str]:
+def machine_overrides(train: TrainConfig, jobs: int, slot: int) -> list[str]:
     """A share of the cores, or one of the GPUs, for each of several trials at once, where the recipe leaves it open."""
     import torch
 
     if jobs == 1:
         return []
-    train = as_recipe(plan.recipe, plan.fixed, with_data=False).train
     gpus = torch.cuda.device_count() if train.device == "auto" else 0
     if gpus:
         return [f"train.device=cuda:{slot % gpus}"]

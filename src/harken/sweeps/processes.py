@@ -14,9 +14,10 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from multiprocessing import connection, get_context
 from typing import Any, NamedTuple, TypeVar
@@ -34,21 +35,23 @@ class Outcome(NamedTuple):
 
 
 def run_each(
-    function: Callable[[Item, int], Any], items: Sequence[Item], jobs: int = 1
+    function: Callable[[Item, int], Any], items: Iterable[Item | None], jobs: int = 1, until: float | None = None
 ) -> Iterator[tuple[int, Outcome]]:
     """`function(item, slot)` for every item; yields the index of an item and its outcome as it ends.
 
     Args:
         function: `slot` is the number of the call among those that run at once, below `jobs`.
+        items: read when a process is free. None in place of an item: the next one depends on the outcome of another.
         jobs: how many run at once.
+        until: the `time.monotonic()` at which what runs is ended, without an outcome.
     """
     context: Any = get_context("fork")
-    waiting, running = list(enumerate(items)), dict[Any, tuple[int, int, Any]]()  # pipe -> index, slot, process
+    waiting, running = iter(items), dict[Any, tuple[int, int, Any]]()  # pipe -> index, slot, process
+    count = 0
     watched, lifeline = os.pipe()
     try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                index, item = waiting.pop(0)
+        while True:
+            while len(running) < jobs and (item := next(waiting, None)) is not None:
                 slot = min(set(range(jobs)) - {slot for _, slot, _ in running.values()})
                 here, there = context.Pipe(duplex=False)
                 process = context.Process(target=_serve, args=(function, item, slot, there, watched, lifeline))
@@ -56,8 +59,12 @@ def run_each(
                     warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads, which hold no lock
                     process.start()
                 there.close()
-                running[here] = index, slot, process
-            for pipe in connection.wait(list(running)):
+                running[here] = count, slot, process
+                count += 1
+            left = None if until is None else max(0.0, until - time.monotonic())
+            if not running or not (ended := connection.wait(list(running), left)):  # all is done, or the time is up
+                return
+            for pipe in ended:
                 index, _, process = running[pipe]
                 outcome = _receive(pipe, process)
                 del running[pipe]

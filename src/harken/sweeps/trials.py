@@ -83,6 +83,11 @@ class Plan:
     base: str  # the recipe without the axes, as TOML
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def base_recipe(self) -> Any:
+        """The recipe with what all trials share."""
+        return as_recipe(self.recipe, self.fixed, with_data=False)
+
     @cached_property
     def trials(self) -> list[Trial]:
         """Every setting with the first seed, then with the second, and so on."""

@@ -64,6 +64,10 @@ class Artifact(ABC, Generic[T]):
         return value
 
 
+def _tokenizer_files(*names: str) -> frozenset[str]:
+    return frozenset(f"{name}{ending}" for name in names for ending in (".model", ".json"))
+
+
 class TokenizerArtifact(Artifact[Tokenizer]):
     """One tokenizer, in NAME.model or NAME.json."""
 
@@ -76,6 +80,19 @@ class TokenizerArtifact(Artifact[Tokenizer]):
 
     def load(self, folder: Path) -> Tokenizer:
         return load_tokenizer(folder, self.name)
+
+
+class OptionalTokenizerArtifact(Artifact[Tokenizer | None]):
+    """One tokenizer, or none, of which there is no file then."""
+
+    names = _tokenizer_files(JOINT)
+
+    def save(self, value: Tokenizer | None, folder: Path) -> None:
+        if value is not None:
+            value.save(folder, JOINT)
+
+    def load(self, folder: Path) -> Tokenizer | None:
+        return load_tokenizer(folder, JOINT) if any((folder / name).is_file() for name in self.names) else None
 
 
 class TokenizerPairArtifact(Artifact[tuple[Tokenizer, Tokenizer]]):
@@ -140,7 +157,3 @@ class ObjectArtifact(Artifact[S]):
 def damaged(path: Path) -> UserError:
     """The error on an artifact that is not there or cannot be read."""
     return UserError(f"{path} is missing or damaged, so the model cannot be used; copy the folder again")
-
-
-def _tokenizer_files(*names: str) -> frozenset[str]:
-    return frozenset(f"{name}{ending}" for name in names for ending in (".model", ".json"))

@@ -51,7 +51,9 @@ def inspect(
     layer: Annotated[
         int | None, typer.Option(min=1, max=1000, help="With --gates: this layer alone, counted from 1.")
     ] = None,
-    source: Annotated[Path | None, typer.Option(help="With --gradients, translators: sentences, one a line.")] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="With --gradients: a file of examples; of a translator sentences, one a line.")
+    ] = None,
     target: Annotated[Path | None, typer.Option(help="Their translations, line by line.")] = None,
     split: Annotated[str | None, typer.Option(help="Instead of files: a split of the model's corpus (valid).")] = None,
     sentences: Annotated[
@@ -70,9 +72,9 @@ def inspect(
         _require_recurrence(model, loaded, job, gates)
         _show_gates(loaded, _input_of(loaded, job, gates), layer, out, as_json)
     elif gradients:
-        pair = list(accepted_options(job, model, {"source": source, "target": target}).values())
-        read: Any = job.examples
-        examples = read(loaded, split or "valid", **({"files": pair} if pair else {}))
+        accepted_options(job, model, {"target": target})
+        files = [file for file in (source, target) if file is not None]
+        examples = job.examples(loaded, split or "valid", files)
         models = {str(model): loaded}
         for folder in compare or []:
             models[str(folder)], _ = load_with_job(folder)
@@ -95,10 +97,8 @@ def _check(
         raise UserError("--gates and --gradients are two pictures; ask for one at a time")
     if gates is not None and not gates.strip():
         raise UserError("what comes after --gates is empty; give some words in quotes, or a file")
-    if (source is None) != (target is None):
-        raise UserError(
-            "--source and --target are only used together; give both, or neither for the corpus of the model"
-        )
+    if target is not None and source is None:
+        raise UserError("--target is only used together with --source; give both, or neither for the model's corpus")
     if source is not None and split is not None:
         raise UserError("--split and --source were both given; keep one of them")
     if (source or split or compare) and not gradients:

@@ -25,6 +25,7 @@ import numpy as np
 from harken.data.text.scripts import UNSPACED, is_unspaced, script_of, script_shares
 from harken.data.tokenizers.byte_level import ByteLevelTokenizer
 from harken.data.tokenizers.character import CharacterTokenizer
+from harken.data.tokenizers.marks import MarkedTokenizer, token_ids
 from harken.data.tokenizers.plain import PlainCharacterTokenizer, PlainWordTokenizer
 from harken.data.tokenizers.subword import SubwordTokenizer
 from harken.data.tokenizers.vocabulary import VocabularyTokenizer, read_vocabulary
@@ -185,9 +186,10 @@ def load_tokenizer(folder: str | Path, name: str) -> Tokenizer:
     if kind not in known:
         raise UserError(f'{vocabulary} is of kind "{kind}", which this version cannot read: use word or character.')
     try:
-        return known[kind](tokens, **settings)
+        tokenizer = known[kind](tokens, **settings)
     except (TypeError, ValueError) as problem:
         raise UserError(f"{vocabulary} is not a saved tokenizer ({problem}): copy it again.") from problem
+    return MarkedTokenizer(tokenizer, token_ids(tokenizer, tokenizer.start)) if tokenizer.start else tokenizer
 
 
 def save_tokenizers(folder: str | Path, source: Tokenizer, target: Tokenizer) -> list[Path]:

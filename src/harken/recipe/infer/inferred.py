@@ -49,10 +49,11 @@ class Inferred:
         """
         budget = int(minutes) if minutes == int(minutes) else minutes
         tables = {"task": self.task, "data": self.data, **self.tables, "train": {"max_minutes": budget}}
-        if any(override.startswith("adapt.start=") for override in overrides):
+        if any(override.startswith(("adapt.start=", "model.start=")) for override in overrides):
             tables |= {"train": {"max_epochs": EPOCHS}}
             tables.pop("tokenizer", None)  # that of the start
-        if any(override.startswith("model.") for override in overrides):
+        changes = [override for override in overrides if override.startswith("model.")]
+        if changes and not all(override.startswith("model.start=") for override in changes):
             tables["model"] = _default_architecture(self.task)
         values = deepcopy(tables)
         if overrides:

@@ -191,8 +191,8 @@ class LanguageJob(Job):
     def attention_figure(self, model: LanguageModel, example: str) -> Picture:
         return model.surprisal(example)
 
-    def examples(self, model: LanguageModel, split: str) -> list[str]:
-        return [line for line in self.held_out(model, split) if line.strip()]
+    def examples(self, model: LanguageModel, split: str, files: Sequence[Path] = ()) -> list[str]:
+        return [line for line in self.held_out(model, split, files) if line.strip()]
 
 
 JOB = LanguageJob()

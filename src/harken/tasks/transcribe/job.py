@@ -114,8 +114,8 @@ class TranscribeJob(Job):
     def attention_figure(self, model: Transcriber, example: str) -> Picture:
         return model.transcribe(example).picture()
 
-    def examples(self, model: Transcriber, split: str) -> list[Any]:
-        utterances = self.held_out(model, split)
+    def examples(self, model: Transcriber, split: str, files: Sequence[Path] = ()) -> list[Any]:
+        utterances = self.held_out(model, split, files)
         return [
             (utterances.samples(0, index), utterances.text(0, index)) for index in range(min(len(utterances), HEARD))
         ]

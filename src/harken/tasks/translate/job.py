@@ -41,9 +41,10 @@ from harken.tasks.translate.shortlist import SHORTLIST, learn_from
 from harken.tasks.translate.task import TranslationTask
 from harken.tasks.translate.translation import TranslationFigure
 from harken.tasks.translate.translator import TOKENIZERS, Translator
+from harken.training.adapter import Adapter
 from harken.training.config import Decision
 from harken.training.folder import MODEL
-from harken.training.weights import load_weights
+from harken.training.weights import DIGEST, lineage, load_weights, stored_metadata
 
 
 class TranslateJob(TranslationOperations, Job):
@@ -77,10 +78,11 @@ class TranslateJob(TranslationOperations, Job):
         return files
 
     def prepare_data(self, recipe: TranslateRecipe, corpus: Corpus, folder: Path, resuming: bool) -> Prepared:
-        pairs, seed = rows_of(corpus.train), recipe.train.seed
+        pairs = rows_of(corpus.train)
         texts = pairs.column(0), pairs.column(1)
         recipe, decisions = decide_markup(recipe, pairs, resuming)
-        settings = [recipe.tokenizer.model_dump(), seed, *recipe.data.markup]
+        is_sampled = 2 * len(pairs) > recipe.tokenizer.max_lines  # else all seeds have the same tokenizers
+        settings = [recipe.tokenizer.model_dump(), recipe.train.seed if is_sampled else 0, *recipe.data.markup]
         start = None if recipe.adapt.start is None else Path(recipe.adapt.start)
 
         def learn() -> tuple[Tokenizer, Tokenizer]:
@@ -91,22 +93,23 @@ class TranslateJob(TranslationOperations, Job):
         source, target = TOKENIZERS.learn_or_load(folder, resuming, learn)
         known = None if start is None else SEEN_WORDS.load(start)
         if recipe.tokenizer.kind in ("bpe", "unigram") and len(pairs) <= MOST_TEXTS and known != SeenWords():
-            SEEN_WORDS.learn_or_load(folder, resuming, lambda: SeenWords.learn(texts[0], known))
+            SEEN_WORDS.learn_or_load(folder, resuming, lambda: SeenWords.of_pairs(pairs, known))
         source, target = add_marks(recipe, source, target)
         model = build_model(recipe.model, source.size, target.size)
-        if start is not None:
-            load_weights(model, start / MODEL)
+        if resuming:
+            lineage(folder / MODEL)  # the base of an adapter is still the same
+        adapter = None if start is None else open_start(recipe, model, start)
         if recipe.adapt.int8:
             model.round_to_int8()
         general = general_corpus(recipe, corpus)
-        task = TranslationTask(recipe, corpus, model, source, target, general)
+        task = TranslationTask(recipe, corpus, model, source, target, general, adapter)
         if recipe.search.shortlist:
             SHORTLIST.learn_or_load(folder, resuming, lambda: learn_from(task.train, (source.size, target.size)))
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
         fill_embeddings(pretrained, recipe, texts, model, source, target)
 
         def prepared(recipe: TranslateRecipe) -> Prepared:
-            summary = summarise(recipe, corpus, source, target, pretrained, general)
+            summary = summarise(recipe, corpus, source, target, pretrained, general, adapter)
             return replace(summary.prepared(task, measure(task.model).flops, corpus), decisions=decisions)
 
         def resize(smaller: TranslateRecipe) -> Prepared:
@@ -169,9 +172,6 @@ class TranslateJob(TranslationOperations, Job):
                 f"{model.folder} has no attention to draw; train one that has, such as phrasebook-attention"
             )
         return TranslationFigure(best, layers)
-
-    def examples(self, model: Translator, split: str | None, files: Sequence[Path] = ()) -> Sequence[Pair]:
-        return evaluated_pairs(model.recipe.data, files)[0] if files else self.held_out(model, split)
 
     def validation(self, best: dict[str, Any]) -> str:
         return (
@@ -259,6 +259,24 @@ def general_corpus(recipe: TranslateRecipe, own: Corpus) -> Corpus | None:
     return replace(general, train=rehearsed)
 
 
+def open_start(recipe: TranslateRecipe, model: TranslationModel, start: Path) -> Adapter | None:
+    """Give a model the weights of the folder that it starts from; the adapter of `adapt.rank`, if there is to be one.
+
+    Raises:
+        UserError: the weights do not fit, or have no digest, as those of harken 0.1.
+    """
+    load_weights(model, start / MODEL)
+    if recipe.adapt.rank is None:
+        return None
+    digest = stored_metadata(start / MODEL).get(DIGEST)
+    if digest is None:
+        raise UserError(
+            f"{start / MODEL} has no digest that an adapter could refer to, as it is of harken 0.1; write the folder "
+            "anew with harken export --to harken"
+        )
+    return Adapter(model, recipe.adapt.rank, digest)
+
+
 def fill_embeddings(
     pretrained: PretrainedEmbeddings,
     recipe: TranslateRecipe,
@@ -284,6 +302,7 @@ def summarise(
     target: Tokenizer,
     pretrained: PretrainedEmbeddings,
     general: Corpus | None = None,
+    adapter: Adapter | None = None,
 ) -> Summary:
     """The run in facts."""
     kind, joint = recipe.tokenizer.kind, ", joint" if recipe.tokenizer.joint else ""
@@ -299,6 +318,8 @@ def summarise(
     }
     if recipe.adapt.start is not None:
         facts["fine-tuned from"] = recipe.adapt.start
+    if adapter is not None:
+        facts["adapter"] = f"{adapter.title}, added to the weights of the start"
     if general is not None:
         facts["rehearsed"] = (
             f"{recipe.adapt.mix_share:.0%} of each epoch, out of {len(general.train):,} pairs of {general.name}; "
@@ -317,5 +338,9 @@ def summarise(
         tests={name: len(pairs) for name, pairs in corpus.tests.items()},
         skipped_unit="lines",
         facts=facts,
-        notes=[*pretrained.notes, *([f"markup {copied}"] if copied else [])],
+        notes=[
+            *pretrained.notes,
+            *([f"markup {copied}"] if copied else []),
+            *([] if adapter is None else [f"adapter {adapter.title}"]),
+        ],
     )

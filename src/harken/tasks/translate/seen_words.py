@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from harken.data.rows import Rows
+from harken.data.text.pairs import Pair
 from harken.data.text.scripts import has_unspaced
 from harken.files import atomic_write
 from harken.tasks.artifacts import ObjectArtifact, damaged
@@ -36,6 +38,12 @@ class SeenWords:
         """From the source side of the training data, with the `known` words of the model that is fine-tuned."""
         words = frozenset(word for text in texts for word in _words(text))
         return cls(words if known is None else words | known.words)
+
+    @classmethod
+    def of_pairs(cls, pairs: Rows[Pair], known: SeenWords | None = None) -> SeenWords:
+        """Of the sources of training pairs, as `learn`; of pairs on disk once."""
+        words = pairs.cached("words of the sources", lambda: sorted(cls.learn(pairs.column(0)).words))
+        return cls.learn(words, known)
 
     def unseen(self, text: str) -> list[int]:
         """The words of a text, counted from 0 as spaces divide them, with a part that is not in the list."""
