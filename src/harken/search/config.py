@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from harken.errors import UserError
 from harken.search.conflicts import OF_OPTIONS, OF_TRANSLATION, Conflict, conflict_of
@@ -110,6 +111,16 @@ class TranslationSearchConfig(SearchConfig):
     rerank: str | None = Field(None, description=OPTIONS["rerank"].description)
     rerank_weight: float = Field(0.5, ge=0, le=1, description=OPTIONS["rerank_weight"].description)
     rerank_reversed: bool = Field(False, description=OPTIONS["rerank_reversed"].description)
+
+    @field_validator("glossary", mode="before")
+    @classmethod
+    def _is_glossary(cls, value: Any) -> Any:
+        if value is None or isinstance(value, str | Mapping):
+            return value
+        raise ValueError(
+            f"search.glossary is a {type(value).__name__}; give a dict from source to target terms, such as "
+            '{"letter": "message"}, or the path of a file with them'
+        )
 
 
 class CtcSearchConfig(BaseModel):

@@ -138,6 +138,8 @@ class Trainer:
             self._save()  # from here on there is always something to resume from
         if budget.is_validation_unknown(state):
             self._foresee_validation()
+            if self.is_main and (note := budget.shortfall()):
+                self.display.log(note)
         while (budget.spent(state) < 1 or not state.step) and not self.ended:  # at least one update
             chosen = [next(batches) for _ in range(config.accumulate)]
             self.prefetcher.expect(self._upcoming())

@@ -64,6 +64,17 @@ class Budget:
         finish = min(FINISHING_SHARE * self.before, LONGEST_FINISH * 60 * (self.config.max_minutes or 0.0))
         return self.before + self.validation + self.checkpoint + finish
 
+    def shortfall(self) -> str:
+        """A note where a budget in minutes leaves hardly any time for training; else empty."""
+        least = self.expected_outside() / (1 - LEAST_SHARE) / 60
+        if least <= (self.config.max_minutes or math.inf):
+            return ""
+        return (
+            f"note: hardly any of train.max_minutes = {self.config.max_minutes:g} is left for training: "
+            f"{self.before:.0f} s passed before it, and the last validation will take about {self.validation:.0f} s. "
+            f"At the current speed of this machine the least is train.max_minutes = {math.ceil(10 * least) / 10:g}"
+        )
+
     def spent(self, state: Progress) -> float:
         """The share of the budget that is used up, by whichever limit is nearest."""
         return min(1.0, max(self.shares(state).values(), default=0.0))

@@ -90,7 +90,7 @@ def split_table(data: ExamplesConfig, table: Mapping[str, list[Any]]) -> Labelle
 
 def _split(data: ExamplesConfig, train: Labelled, given: Mapping[str, Labelled]) -> LabelledSplits:
     skipped = dict(train.skipped)
-    held = split_off(train, held_out_sizes(data, given, DEFAULT_SIZE), data.seed)
+    held = split_off(train, held_out_sizes(data, given, DEFAULT_SIZE), data.seed, data.stratify)
     train, held = held.pop("train"), {**given, **held}
     return _splits(data.name or _name(data), _once(train, [*held.values()], skipped), held, skipped)
 

@@ -189,7 +189,7 @@ class MaskedJob(LinesJob):
         start, config, seed = recipe.model.start, recipe.tokenizer, recipe.train.seed
 
         def learn() -> Tokenizer:
-            if start is not None:
+            if start:
                 return TOKENIZER.load(Path(start))
             return rows_of(text.train).cached_tokenizer(
                 [config.model_dump(), seed], lambda texts: learn_tokenizer(config, texts, seed)

@@ -199,13 +199,14 @@ class Strategy(ABC):
             save_tensors(path, weights, None if self.adapter is None else self.adapter.metadata)
 
     def restore(self, tensors: dict[str, Tensor], folder: Path) -> None:
-        """Restore what `state` gave.
+        """Restore what `state` gave. Buffers that the model calls `refitted` may be missing: a validation fits them.
 
         Raises:
             UserError: the checkpoint has other tensors than this run.
         """
         tensors = with_current_names(self.trained, tensors)
-        placed = {name: local_part(value) for name, value in self._placed().items()}
+        refitted = {f"model.{name}" for name in getattr(self.task.model, "refitted", ())} - tensors.keys()
+        placed = {name: local_part(value) for name, value in self._placed().items() if name not in refitted}
         for name, value in placed.items():
             if name not in tensors or tensors[name].shape != value.shape:
                 raise UserError(
