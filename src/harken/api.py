@@ -68,7 +68,10 @@ def _load_ensemble(
     models = [load(folder, device, plugins=plugins) for folder in folders]
     for folder, model in zip(folders, models, strict=True):
         if model.recipe.task != "translate":
-            raise UserError(f"{folder} is a model of the task {model.recipe.task!r}; an ensemble is of translators")
+            raise UserError(
+                f"{folder} is a model of the task {model.recipe.task!r}; an ensemble is of translators; "
+                "load each folder alone, and average what they give"
+            )
     return models[0].with_ensemble(models[1:], weights)
 
 
@@ -103,7 +106,8 @@ def train(
         accept_changed_data: resume although the files or settings of `[data]` changed since the run was started; what
             changed is noted in the folder.
         overrides: changes to the recipe, each "section.key=value".
-        start: the folder of a translator to fine-tune, as the key `adapt.start`.
+        start: the folder of a translator to fine-tune, as the key `adapt.start`; or of a masked language model whose
+            encoder a classifier, regressor or tagger begins with, as the key `model.start`.
         mix: a file of general pairs to rehearse meanwhile, as the key `adapt.mix`.
         data: a table in memory to train on, in the place of what the recipe names: a pandas or polars frame, a
             `datasets.Dataset`, a dict of columns or a list of records. Its columns are those that the recipe's `[data]`
@@ -137,12 +141,12 @@ def train(
             raise UserError(f"{name}= is for a torch.nn.Module; with a recipe, say it in the recipe or in overrides=")
     from harken.data.io.in_memory import in_memory
     from harken.recipe import as_recipe
-    from harken.recipe.files import adapt_overrides
+    from harken.recipe.files import start_overrides
     from harken.registry import JOBS, import_plugins
     from harken.training.device import prepare_environment
 
     import_plugins(plugins)
-    overrides = [*overrides, *adapt_overrides(start, mix)]
+    overrides = [*overrides, *start_overrides(start, mix)]
     table = None if data is None else in_memory(data)
     if is_follower():
         prepare_environment()

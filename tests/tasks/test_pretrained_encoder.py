@@ -2,18 +2,16 @@
 
 from pathlib import Path
 
-import pytest
 import torch
 from safetensors.torch import save_file
 
 from harken.data.tokenizers.base import JOINT, train_tokenizer
 from harken.data.tokenizers.word import WordTokenizer
-from harken.errors import UserError
 from harken.models.config import TransformerConfig
 from harken.models.heads.masked import MaskedModel
 from harken.models.reader import Reader, TokenInput
 from harken.models.transformer.encoder import TransformerEncoder
-from harken.tasks.pretrained_encoder import start_from, starting_tokenizer, starting_words
+from harken.tasks.pretrained_encoder import start_from, starting_pieces, starting_tokenizer, starting_words
 
 
 def reader(tokens: int) -> Reader:
@@ -52,10 +50,11 @@ def test_other_pieces_are_taken_over_whole(tmp_path: Path) -> None:
     ours = reader(joined.size)
     assert start_from(ours, tmp_path, joined) == joined.size
     assert torch.equal(ours.inputs.table.weight, theirs.inputs.table.weight)  # type: ignore[union-attr,arg-type]
-    with pytest.raises(UserError, match="trained on pieces of words; a tagger reads words"):
-        starting_words(tmp_path)
+    pieces = starting_pieces(tmp_path)
+    assert pieces is not None and pieces.encode("owl") == joined.encode("owl")
 
 
 def test_a_taggers_words_have_no_marks_of_spacing(tmp_path: Path) -> None:
     masked_folder(tmp_path, "word", ["owls, owls. owls"])
+    assert starting_pieces(tmp_path) is None and starting_pieces(None) is None
     assert set(starting_words(tmp_path)) == {"owls", ",", "."}

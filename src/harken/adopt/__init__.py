@@ -8,6 +8,7 @@ layer may get another order, which changes no output.
     bart, mbart, m2m_100    BART, mBART, mBART-50, M2M-100, NLLB: byte-level or SentencePiece, languages
     t5, mt5   T5, T5 v1.1, mT5, Flan-T5: one SentencePiece model
     gpt2      GPT-2, as a language model: byte-level BPE
+    bert, roberta, distilbert   as masked language models: word pieces or byte-level BPE
     pegasus   what `harken export` writes for models with the norms before each sub-layer
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from harken.adopt.bert import NAMES, read_bert
 from harken.adopt.fairseq import read_fairseq
 from harken.adopt.files import read_config
 from harken.adopt.gpt2 import read_gpt2
@@ -34,6 +36,7 @@ ARCHITECTURES = {  # by the model_type of config.json
     "t5": read_t5,
     "mt5": read_t5,
     "gpt2": read_gpt2,
+    **dict.fromkeys(NAMES, read_bert),
 }
 
 

@@ -2,6 +2,7 @@
 
 ids (B, T)        e_t = E[x_t]
 frames (B, T, C)  e_t = W (x_t - mean) / deviation                 sensor values, spectra, pen movements
+pieces            e_p = E[x_p], and of each word the memory of its first piece is read (Devlin et al., 2019)
 in context        v_t = gamma sum_j s_j norm(h_{j,t})              h: frozen layers of an ELMo or a language model, with
                   e_t = W [E[w_t]; dropout(v_t)] + b               learned s and gamma (Peters et al., 2018)
 
@@ -31,6 +32,7 @@ from torch import Tensor, nn
 from harken.models.base import Encoder, Memory, token_embedding
 from harken.nn.dropout import Dropout
 from harken.nn.layer_mix import LayerMix
+from harken.nn.masks import length_mask
 
 DROPOUT = 0.3
 
@@ -50,6 +52,32 @@ class TokenInput(nn.Module):
     def dummy(self, length: int) -> Tensor:
         """A batch of one sequence of `length` tokens, for `harken.models.sizing`."""
         return torch.ones(1, length, dtype=torch.long, device=self.table.weight.device)
+
+
+@dataclass(frozen=True)
+class PieceBatch:
+    """Sentences as pieces of words."""
+
+    ids: Tensor  # (B, P)
+    counts: Tensor  # (B,) pieces of each row
+    first: Tensor  # (B, T) the place of the first piece of every word
+
+    def to(self, device: torch.device | str) -> PieceBatch:
+        """The batch on another device."""
+        return PieceBatch(*(part.to(device, non_blocking=True) for part in (self.ids, self.counts, self.first)))
+
+
+class PieceInput(TokenInput):
+    """`PieceBatch` -> embeddings (B, P, E)."""
+
+    def forward(self, batch: PieceBatch) -> Tensor:  # type: ignore[override]
+        """The rows of the pieces."""
+        return super().forward(batch.ids)
+
+    def dummy(self, length: int) -> PieceBatch:  # type: ignore[override]
+        """A batch of one sentence of `length` words of one piece each."""
+        ids = super().dummy(length)
+        return PieceBatch(ids, ids.sum(1), torch.arange(length, device=ids.device)[None])
 
 
 class FrameInput(nn.Module):
@@ -147,3 +175,13 @@ class Reader(nn.Module):
         """A batch for `inputs` and its lengths (B,) (None: no padding) -> memory (B, T, W)."""
         memory: Memory = self.encoder(self.inputs(values), lengths)
         return memory
+
+
+class PieceReader(Reader):
+    """A reader of pieces that gives the words: the memory (B, T, W) of the first piece of each."""
+
+    def forward(self, values: PieceBatch, lengths: Tensor | None) -> Memory:
+        """A batch of pieces and the words (B,) of its rows (None: no padding) -> memory (B, T, W)."""
+        memory = self.encoder(self.inputs(values), values.counts).values  # (B, P, W)
+        words = memory.gather(1, values.first[:, :, None].expand(-1, -1, memory.shape[2]))
+        return Memory(words, None if lengths is None else length_mask(lengths, words.shape[1]))

@@ -15,6 +15,7 @@ architecture = "transformer"; did you mean model.width?
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -80,6 +81,8 @@ class Recipe(Section):
             return values
         if "embeddings" in values and "embeddings" not in cls.model_fields:
             raise ValueError("embeddings is set, but models of this task read no words; remove it")
+        if isinstance(values.get("model"), Mapping) and {*values["model"]} == {"start"}:  # `completed` reads the folder
+            values = {**values, "model": {"architecture": "transformer", **values["model"]}}
         classes = {name: config_classes(field.annotation) for name, field in cls.model_fields.items()}
         values = {name: _renamed(value, classes.get(name, ())) for name, value in values.items()}
         return {name: _read_none(value, classes.get(name, ())) for name, value in values.items()}
@@ -103,8 +106,27 @@ class Recipe(Section):
         """Raise a UserError that names the missing keys if the recipe needs data that does not ship."""
 
     def completed(self) -> Self:
-        """The recipe with the tables that follow from others, such as those of a model that it starts from."""
-        return self
+        """The recipe with the tables that follow from others, such as those of a model that it starts from.
+
+        Here: where `model.start` is all of `[model]`, that of the folder, and the length it can read.
+
+        Raises:
+            UserError: the folder holds no finished model.
+        """
+        model = getattr(self, "model", None)
+        folder = getattr(model, "start", None)
+        if model is None or folder is None or model.model_fields_set - {"architecture", "start"}:
+            return self
+        start = model_recipe(Path(folder))
+        if start.task != "masked":
+            raise UserError(
+                f"model.start is {folder}, a model of the task {start.task!r}; name one of the task 'masked'"
+            )
+        update: dict[str, Any] = {"model": start.model.model_copy(update={"start": folder})}
+        data, longest = getattr(self, "data", None), start.model.longest
+        if longest is not None and (getattr(data, "max_tokens", longest) or math.inf) > longest:
+            update["data"] = data.model_copy(update={"max_tokens": longest})  # type: ignore[union-attr]
+        return self.model_copy(update=update)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Recipe) and self.model_dump() == other.model_dump()

@@ -174,7 +174,14 @@ def check_limits(values: Any, origin: str, key: str = "", name: str = "", depth:
             raise UserError(f"{key[:80]} is {shown} in {origin}, but must be at most {limit:,}")
 
 
-def adapt_overrides(start: str | Path | None, mix: str | Path | None) -> list[str]:
-    """The keys of `[adapt]` as overrides; their values are TOML strings."""
-    given = {"start": start, "mix": mix}
-    return [f"adapt.{key}={json.dumps(str(value))}" for key, value in given.items() if value is not None]
+def start_overrides(start: str | Path | None, mix: str | Path | None) -> list[str]:
+    """`--start` and `--mix` as overrides with TOML strings: keys of `[adapt]`, or of `[model]` for an encoder."""
+    table = "model" if start is not None and _is_masked(Path(start)) else "adapt"
+    given = {f"{table}.start": start, "adapt.mix": mix}
+    return [f"{key}={json.dumps(str(value))}" for key, value in given.items() if value is not None]
+
+
+def _is_masked(folder: Path) -> bool:
+    """Whether a folder holds a masked language model."""
+    path = folder.expanduser() / "recipe.toml"
+    return path.is_file() and parse(path.read_text(encoding="utf-8"), str(path)).get("task") == "masked"

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -63,6 +64,10 @@ class Artifact(ABC, Generic[T]):
         return value
 
 
+def _tokenizer_files(*names: str) -> frozenset[str]:
+    return frozenset(f"{name}{ending}" for name in names for ending in (".model", ".json"))
+
+
 class TokenizerArtifact(Artifact[Tokenizer]):
     """One tokenizer, in NAME.model or NAME.json."""
 
@@ -75,6 +80,19 @@ class TokenizerArtifact(Artifact[Tokenizer]):
 
     def load(self, folder: Path) -> Tokenizer:
         return load_tokenizer(folder, self.name)
+
+
+class OptionalTokenizerArtifact(Artifact[Tokenizer | None]):
+    """One tokenizer, or none, of which there is no file then."""
+
+    names = _tokenizer_files(JOINT)
+
+    def save(self, value: Tokenizer | None, folder: Path) -> None:
+        if value is not None:
+            value.save(folder, JOINT)
+
+    def load(self, folder: Path) -> Tokenizer | None:
+        return load_tokenizer(folder, JOINT) if any((folder / name).is_file() for name in self.names) else None
 
 
 class TokenizerPairArtifact(Artifact[tuple[Tokenizer, Tokenizer]]):
@@ -91,13 +109,14 @@ class TokenizerPairArtifact(Artifact[tuple[Tokenizer, Tokenizer]]):
 
 
 class JsonArtifact(Artifact[T]):
-    """A plain value in a JSON file, checked against its type when it is read."""
+    """A plain value or a dataclass in a JSON file, checked against its type when it is read."""
 
-    def __init__(self, file: str, kind: Any) -> None:
-        self.file, self.kind, self.names = file, kind, frozenset((file,))
+    def __init__(self, file: str, kind: Any, indent: int | None = None) -> None:
+        self.file, self.kind, self.indent, self.names = file, kind, indent, frozenset((file,))
 
     def save(self, value: T, folder: Path) -> None:
-        atomic_write(folder / self.file, json.dumps(value, ensure_ascii=False) + "\n")
+        content: Any = asdict(value) if is_dataclass(value) else value  # type: ignore[arg-type]
+        atomic_write(folder / self.file, json.dumps(content, ensure_ascii=False, indent=self.indent) + "\n")
 
     def load(self, folder: Path) -> T:
         from pydantic import TypeAdapter, ValidationError
@@ -138,7 +157,3 @@ class ObjectArtifact(Artifact[S]):
 def damaged(path: Path) -> UserError:
     """The error on an artifact that is not there or cannot be read."""
     return UserError(f"{path} is missing or damaged, so the model cannot be used; copy the folder again")
-
-
-def _tokenizer_files(*names: str) -> frozenset[str]:
-    return frozenset(f"{name}{ending}" for name in names for ending in (".model", ".json"))

@@ -15,6 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harken.inspection.pictures.tables import ShadeTable
+from harken.models.reader import Reader
+from harken.models.transformer.encoder import TransformerEncoder
+
 
 @dataclass(frozen=True)
 class InspectedBatch:
@@ -40,3 +44,16 @@ def label_batch(inputs: Sequence[Any], labels: Tensor, direct: bool = False) -> 
         return scores[:, None]
 
     return InspectedBatch(inputs, labels[:, None], labels.new_zeros(len(labels), dtype=torch.long), logits, direct)
+
+
+@torch.no_grad()
+def attention_panels(reader: Reader, values: Any, words: Sequence[str]) -> list[ShadeTable]:
+    """Where each word of a batch of one looks in a Transformer, layer by layer, the mean of the heads; else nothing."""
+    if not isinstance(reader.encoder, TransformerEncoder):
+        return []
+    weights = reader.encoder.attention(reader.inputs(values))[0].mean(1).float().cpu().numpy()  # (L, T, T)
+    title = "Layer {}: where each word (down) looks (across), the mean of the heads"
+    return [
+        ShadeTable(words, words, layer, title.format(number), across="word", down="word")
+        for number, layer in enumerate(weights, start=1)
+    ]

@@ -302,16 +302,20 @@ class Job:
         """The name of a split of the model's own corpus, and its examples; the test, else the validation where None.
 
         Raises:
-            UserError: no such split.
+            UserError: no such split, or a model whose recipe names no data, such as an adopted one.
         """
+        try:
+            model.recipe.require_data(f"the recipe of {model.folder}")
+        except UserError as problem:
+            raise UserError(f"{problem.args[0].partition(':')[0]}; give a file of examples to read") from None
         data = self.load_data(model.recipe)
         splits = self.splits(data)
         name = find_split(data.name, splits, split, remedy=self.scored_files)
         return name, splits[name]
 
-    def held_out(self, model: Any, split: str | None) -> Any:
-        """The examples of `named_split`."""
-        return self.named_split(model, split)[1]
+    def held_out(self, model: Any, split: str | None, files: Sequence[Path] = ()) -> Any:
+        """The examples of files, or where there are none those of `named_split`."""
+        return self.read_files(model, files, FileReading())[0] if files else self.named_split(model, split)[1]
 
     def read_files(self, model: Any, files: Sequence[Path], reading: FileReading) -> tuple[Any, list[str]]:
         """The examples of files as `held_out` gives those of a split, and notes on how they were read.
@@ -429,13 +433,13 @@ class Job:
     def prepare_serving(self, model: Any) -> None:
         """Load what a served model will need before the first request; most need nothing more."""
 
-    def examples(self, model: Any, split: str) -> Sequence[Any]:
-        """Examples of a split of the model's own corpus, for `harken inspect --gradients`.
+    def examples(self, model: Any, split: str, files: Sequence[Path] = ()) -> Sequence[Any]:
+        """Examples of files, or of a split of the model's own corpus, for `harken inspect --gradients`.
 
         Raises:
             UserError: no such split, or a job without this analysis.
         """
-        return list(self.held_out(model, split))
+        return list(self.held_out(model, split, files))
 
     def comparison(self, recipe: Any, metrics: Sequence[dict[str, Any]]) -> dict[str, str]:
         """Rows that compare a fine-tuned model with its start, for the card and the end of a run; {} for others."""

@@ -14,7 +14,6 @@ from pathlib import Path
 from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer
 from harken.data.tokenizers.tokens import SPECIALS
 from harken.data.tokenizers.word import JOINED, WordTokenizer
-from harken.errors import UserError
 from harken.models.pretrained import copy_weights, rows_in
 from harken.models.reader import Reader
 
@@ -37,18 +36,16 @@ def start_from(reader: Reader, start: str | Path, tokenizer: Tokenizer) -> int:
     return copy_weights(reader, start, rows_in(tokenizer.tokens, ids))
 
 
-def starting_words(start: str | Path) -> dict[str, int]:
-    """The words of a masked model with their ids, marks of spacing taken off; the more frequent where two are alike.
+def starting_pieces(start: str | Path | None) -> Tokenizer | None:
+    """The tokenizer of a masked model that reads pieces, which a tagger then does too; None for one of words."""
+    tokenizer = None if start is None else load_tokenizer(start, JOINT)
+    return None if isinstance(tokenizer, WordTokenizer) else tokenizer
 
-    Raises:
-        UserError: its tokens are no words.
-    """
+
+def starting_words(start: str | Path) -> dict[str, int]:
+    """The words of a masked model with their ids, marks of spacing taken off; the more frequent where two are alike."""
     tokenizer = load_tokenizer(start, JOINT)
-    if not isinstance(tokenizer, WordTokenizer):
-        raise UserError(
-            f"model.start is {start}, which was trained on pieces of words; a tagger reads words, so train it with "
-            'tokenizer.kind = "word"'
-        )
+    assert isinstance(tokenizer, WordTokenizer)
     ids: dict[str, int] = {}
     for number, token in enumerate(tokenizer.tokens, start=len(SPECIALS)):
         ids.setdefault(token.replace(JOINED, "") or token, number)

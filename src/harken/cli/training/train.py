@@ -22,6 +22,7 @@ from harken.training.folder import is_follower, launcher, request
     "harken train my.toml --out runs/mine --set train.max_minutes=30 --set data.source=train.en",
     "harken train pairs.tsv --out runs/mine      (data without a recipe: the job is inferred)",
     "harken train pairs.tsv --start runs/opus --mix general.tsv --out runs/mine      (fine-tunes a translator)",
+    "harken train reviews.csv --start runs/bert --out runs/mine      (a classifier on an adopted encoder)",
     "harken train my.toml --out runs/mine --resume      (after Ctrl-C, a crash or a power cut)",
 )
 def train(
@@ -47,7 +48,7 @@ def train(
     pair: Pair = None,
     start: Annotated[
         str | None,
-        typer.Option(metavar="FOLDER", help="Translation: fine-tune the model of this folder on the pairs."),
+        typer.Option(metavar="FOLDER", help="Fine-tune the translator, or the encoder, of this folder on the data."),
     ] = None,
     mix: Annotated[
         str | None,
@@ -59,9 +60,9 @@ def train(
 
     In place of a recipe, give a file or folder of data: the job is inferred, and the recipe saved beside the run.
     """
-    from harken.recipe.files import adapt_overrides
+    from harken.recipe.files import start_overrides
 
-    overrides = [*(overrides or []), *adapt_overrides(start, mix)]
+    overrides = [*(overrides or []), *start_overrides(start, mix)]
     settings = [part for override in overrides for part in ("--set", override)]
     asked = request(out, resume, restart, accept_changed_data)
     quiet = quiet or is_follower()  # rank 0 of torchrun reads the recipe and says what is said
@@ -70,7 +71,7 @@ def train(
         out.parent / f"{out.name}.toml",
         overrides,
         {
-            "task": task or ("translate" if start and not recipe.endswith(".toml") else None),
+            "task": task,
             "text": text_column,
             "target": target_column,
             "pair": pair,

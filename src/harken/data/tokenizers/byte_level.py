@@ -66,14 +66,21 @@ class ByteLevelTokenizer(VocabularyTokenizer):
         tokens: the pieces in the characters of their bytes, in the order of their ids.
         merges: pairs of pieces, the first merged first.
         prefix_space: whether a text is read as if a space stood before it.
+        start: the token that begins every text (`harken.data.tokenizers.marks`).
     """
 
     kind: ClassVar[str] = "byte-level bpe"
     keeps_lines: ClassVar[bool] = True  # ends of lines are pieces
 
-    def __init__(self, tokens: Sequence[str], merges: Sequence[Sequence[str]], prefix_space: bool = False) -> None:
+    def __init__(
+        self, tokens: Sequence[str], merges: Sequence[Sequence[str]], prefix_space: bool = False, start: str = ""
+    ) -> None:
         super().__init__(tokens)
-        self.merges, self.prefix_space = [(left, right) for left, right in merges], bool(prefix_space)
+        self.merges, self.prefix_space, self.start = (
+            [(left, right) for left, right in merges],
+            bool(prefix_space),
+            start,
+        )
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
         numbers = byte_numbers()
         self._bytes = [b""] * len(SPECIALS) + [
@@ -87,7 +94,7 @@ class ByteLevelTokenizer(VocabularyTokenizer):
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {"merges": [list(pair) for pair in self.merges], "prefix_space": self.prefix_space}
+        return {"merges": [list(pair) for pair in self.merges], "prefix_space": self.prefix_space, "start": self.start}
 
     @classmethod
     def split(cls, text: str) -> list[str]:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harken.data.text.languages import canonical
-from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import SPECIALS
 from harken.errors import UserError
+
+if TYPE_CHECKING:
+    from harken.data.tokenizers.base import Tokenizer
 
 
 class MarkedTokenizer:
@@ -52,7 +54,7 @@ class MarkedTokenizer:
         return [*(words[:1] or [0]) * first, *words, *(words[-1:] or [0]) * len(self.after)]
 
     def save(self, folder: Path, name: str) -> list[Path]:
-        """Write the inner tokenizer; the marks are in the recipe."""
+        """Write the inner tokenizer; the marks are in the recipe, or the inner one names its `start`."""
         return self.inner.save(folder, name)
 
 
@@ -67,8 +69,8 @@ def add_marks(recipe: Any, source: Tokenizer, target: Tokenizer) -> tuple[Tokeni
     for side in before if config.languages else ():
         before[side] = language_token(config.languages, getattr(data, f"{side}_language"), side)
     first, last = before["source"], config.source_suffix
-    marked = MarkedTokenizer(source, _ids(source, first), _ids(source, last)) if first or last else source
-    return marked, MarkedTokenizer(target, _ids(target, before["target"])) if before["target"] else target
+    marked = MarkedTokenizer(source, token_ids(source, first), token_ids(source, last)) if first or last else source
+    return marked, MarkedTokenizer(target, token_ids(target, before["target"])) if before["target"] else target
 
 
 def language_token(languages: dict[str, str], code: str | None, side: str) -> str:
@@ -96,7 +98,12 @@ def forced_tokens(tokenizer: Tokenizer) -> list[int]:
     return tokenizer.before if isinstance(tokenizer, MarkedTokenizer) else []
 
 
-def _ids(tokenizer: Tokenizer, token: str) -> list[int]:
+def token_ids(tokenizer: Tokenizer, token: str) -> list[int]:
+    """The id of a token; none of the empty one.
+
+    Raises:
+        UserError: the vocabulary does not have it.
+    """
     if not token:
         return []
     pieces = tokenizer.pieces(range(len(SPECIALS), tokenizer.size))

@@ -37,6 +37,7 @@ class VocabularyTokenizer(ABC):
 
     kind: ClassVar[str]
     fallback_ids: frozenset[int] = frozenset((UNK,))
+    start: str = ""  # the token that begins every text, which `load_tokenizer` adds; most have none
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self.tokens = list(tokens)

@@ -37,21 +37,29 @@ class WordPieceTokenizer(VocabularyTokenizer):
         lowercase: whether capitals are read as small letters.
         strip_accents: whether letters lose their accents.
         split_chinese: whether Chinese characters are words of their own.
+        start: the token that begins every text (`harken.data.tokenizers.marks`).
     """
 
     kind: ClassVar[str] = "wordpiece"
 
     def __init__(
-        self, tokens: Sequence[str], lowercase: bool = False, strip_accents: bool = False, split_chinese: bool = True
+        self,
+        tokens: Sequence[str],
+        lowercase: bool = False,
+        strip_accents: bool = False,
+        split_chinese: bool = True,
+        start: str = "",
     ) -> None:
         super().__init__(tokens)
         self.lowercase, self.strip_accents, self.split_chinese = lowercase, strip_accents, split_chinese
+        self.start = start
         self._words: dict[str, list[int]] = {}
 
     @property
     def settings(self) -> dict[str, Any]:
         return {
-            "lowercase": self.lowercase, "strip_accents": self.strip_accents, "split_chinese": self.split_chinese
+            "lowercase": self.lowercase, "strip_accents": self.strip_accents, "split_chinese": self.split_chinese,
+            "start": self.start,
         }  # fmt: skip
 
     def split_words(self, text: str) -> list[str]:

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from harken.data.tokenizers.tokens import BOS, SPECIALS
 from harken.models.reader import Reader, TokenInput
+from harken.nn.transformer.block import EPSILON
 
 FIRST_WORD = len(SPECIALS)
 MASK = BOS  # which an encoder has no other use for
@@ -44,11 +45,12 @@ def mask_tokens(
     rate: float = 0.15,
     generator: torch.Generator | None = None,
     draws: Sequence[Tensor] | None = None,
+    first_word: int = FIRST_WORD,
 ) -> Masked:
     """Choose a share of the words of ids (B, T): 80% become MASK, 10% a random word, 10% stay.
 
     `draws` are three random numbers in [0, 1) for every token, (B, T) each, in place of those of the generator: what is
-    chosen, what becomes of it, and which random word.
+    chosen, what becomes of it, and which random word. Ids below `first_word` are no words.
 
     >>> torch.manual_seed(1) and mask_tokens(torch.tensor([[7, 8, 9, 3, 0]]), 20, rate=1.0).chosen
     tensor([[ True,  True,  True, False, False]])
@@ -56,8 +58,8 @@ def mask_tokens(
 
     if draws is None:
         draws = [torch.rand(ids.shape, generator=generator, device=ids.device) for _ in range(3)]
-    chosen = (draws[0] < rate) & (ids >= FIRST_WORD)
-    kind, other = draws[1], (draws[2] * (size - FIRST_WORD)).long() + FIRST_WORD
+    chosen = (draws[0] < rate) & (ids >= first_word)
+    kind, other = draws[1], (draws[2] * (size - first_word)).long() + first_word
     changed = torch.where(kind < 0.8, MASK, torch.where(kind < 0.9, other, ids))
     return Masked(torch.where(chosen, changed, ids), chosen)
 
@@ -65,14 +67,14 @@ def mask_tokens(
 class MaskedModel(nn.Module):
     """A reader of tokens, and the head that predicts the masked ones."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, norm_epsilon: float = EPSILON) -> None:
         super().__init__()
         if not isinstance(reader.inputs, TokenInput):
             raise ValueError("masked language modelling needs an input of tokens")
         self.reader = reader
         size, width = reader.inputs.table.weight.shape
         self.transform = nn.Linear(reader.width, width)
-        self.norm = nn.LayerNorm(width)
+        self.norm = nn.LayerNorm(width, norm_epsilon)
         self.bias = nn.Parameter(torch.zeros(size))
 
     @property

@@ -38,6 +38,7 @@ class Inferred:
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)  # others than [data] and [train]
     conversions: dict[str, Conversion] = field(default_factory=dict)  # by the key of [data] that names the file
     sample: Table | None = field(default=None, repr=False)  # rows that were looked at
+    facts: Callable[[], dict[str, str]] = dict  # further ones for `harken look`, which take a reading of the data
 
     def values(self, minutes: float = MINUTES, overrides: Sequence[str] = ()) -> dict[str, Any]:
         """The tables of the recipe, with overrides applied; what is not in them has its default.
@@ -49,10 +50,11 @@ class Inferred:
         """
         budget = int(minutes) if minutes == int(minutes) else minutes
         tables = {"task": self.task, "data": self.data, **self.tables, "train": {"max_minutes": budget}}
-        if any(override.startswith("adapt.start=") for override in overrides):
+        if any(override.startswith(("adapt.start=", "model.start=")) for override in overrides):
             tables |= {"train": {"max_epochs": EPOCHS}}
             tables.pop("tokenizer", None)  # that of the start
-        if any(override.startswith("model.") for override in overrides):
+        changes = [override for override in overrides if override.startswith("model.")]
+        if changes and not all(override.startswith("model.start=") for override in changes):
             tables["model"] = _default_architecture(self.task)
         values = deepcopy(tables)
         if overrides:

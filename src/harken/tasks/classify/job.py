@@ -214,8 +214,8 @@ class ClassifyJob(LabelledJob):
     def facts(self, model: Classifier) -> dict[str, Any]:
         return {"classes": model.classes}
 
-    def examples(self, model: Classifier, split: str) -> list[Any]:
-        labelled = self.held_out(model, split)
+    def examples(self, model: Classifier, split: str, files: Sequence[Path] = ()) -> list[Any]:
+        labelled = self.held_out(model, split, files)
         return list(zip(labelled.values, labelled.labels, strict=True))
 
     def validation(self, best: dict[str, Any]) -> str:

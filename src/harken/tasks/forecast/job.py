@@ -122,8 +122,10 @@ class ForecastJob(Job):
     def attention_figure(self, model: Forecaster, example: str) -> Picture:
         return model.attention_figure(example)
 
-    def examples(self, model: Forecaster, split: str) -> list[Any]:
+    def examples(self, model: Forecaster, split: str, files: Sequence[Path] = ()) -> list[Any]:
         """Pasts that end at rows of a part, one a window, for `harken inspect --gradients`."""
+        if files:
+            raise UserError("--source is not for forecasts, whose windows are those of the training data; leave it out")
         data, examples = model.recipe.data, []
         part = find_part(data, split)
         for series in load_series(data):

@@ -18,7 +18,8 @@ import torch
 from harken.data.io.token_rows import pad
 from harken.data.rows import rows_of
 from harken.data.text.texts import TextCorpus
-from harken.data.tokenizers.base import Tokenizer, train_tokenizer
+from harken.data.tokenizers.base import Tokenizer, learn_tokenizer
+from harken.data.tokenizers.marks import forced_tokens, inner_tokenizer
 from harken.data.tokenizers.tokens import EOS
 from harken.errors import UserError
 from harken.inspection.measures.gates import ENDS, axis_pieces
@@ -26,22 +27,25 @@ from harken.inspection.pictures.picture import Picture
 from harken.inspection.pictures.tables import HeatMaps, ShadeTable
 from harken.metrics.interval import bootstrap
 from harken.models.build import build_encoder
-from harken.models.heads.masked import FIRST_WORD, MASK, MaskedModel
+from harken.models.heads.masked import MASK, MaskedModel
 from harken.models.reader import Reader, TokenInput
 from harken.models.sizing import Size, measure
+from harken.nn.transformer.block import EPSILON
 from harken.tasks.artifacts import TokenizerArtifact
-from harken.tasks.inspected import InspectedBatch, label_batch
+from harken.tasks.inspected import InspectedBatch, attention_panels, label_batch
 from harken.tasks.job import Prepared, Summary
 from harken.tasks.lines_job import LinesJob
 from harken.tasks.masked.interface import INTERFACE, FillOptions
 from harken.tasks.masked.recipe import MaskedRecipe
-from harken.tasks.masked.task import MaskedRows, MaskedTask, as_rows, row_scores
+from harken.tasks.masked.task import MaskedRows, MaskedTask, as_rows, first_word, row_scores
 from harken.tasks.predictor import BATCH_TOKENS, Predictor, Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.results import Result
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.sequence_task import length_batches
+from harken.training.folder import MODEL
 from harken.training.task import to_device
+from harken.training.weights import load_weights
 
 HOLE = "[MASK]"  # how a text says that a word is masked
 TOKENIZER = TokenizerArtifact()
@@ -49,8 +53,9 @@ TOKENIZER = TokenizerArtifact()
 
 def build_masked_model(recipe: MaskedRecipe, size: int) -> MaskedModel:
     """A new network for `size` tokens, with weights drawn from torch's current random state."""
-    encoder = build_encoder(recipe.model)
-    return MaskedModel(Reader(TokenInput(size, encoder.embedding), encoder))
+    encoder = build_encoder(recipe.model, may_start=True)
+    epsilon = getattr(recipe.model, "norm_epsilon", EPSILON)
+    return MaskedModel(Reader(TokenInput(size, encoder.embedding), encoder), epsilon)
 
 
 @dataclass(frozen=True)
@@ -90,10 +95,10 @@ class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
         if HOLE not in text:
             raise UserError(f"nothing is masked in {text!r}; write {HOLE} in place of a word")
         ids, lengths = pad([[*self._encode(text), EOS]])
-        ids = ids.to(self.device)
-        logits = self.model(ids, lengths.to(self.device), ids == MASK)[:, FIRST_WORD:]  # (M, V)
+        ids, first = ids.to(self.device), first_word(self.tokenizer)
+        logits = self.model(ids, lengths.to(self.device), ids == MASK)[:, first:]  # (M, V)
         best = torch.softmax(logits.float(), -1).topk(min(count, logits.shape[1]))
-        names = [self.tokenizer.pieces([index + FIRST_WORD for index in words]) for words in best.indices.tolist()]
+        names = [self.tokenizer.pieces([index + first for index in words]) for words in best.indices.tolist()]
         return [
             list(zip(words, values, strict=True)) for words, values in zip(names, best.values.tolist(), strict=True)
         ]
@@ -127,17 +132,18 @@ class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
         return batch, {"reader.encoder": [*steps, ENDS[1]]}, text
 
     def _encode(self, text: str) -> list[int]:
-        """Ids of a text, gaps as MASK."""
+        """Ids of a text, gaps as MASK; the space before a gap belongs to it."""
         row: list[int] = []
-        for number, part in enumerate(text.split(HOLE)):
+        *parts, last = text.split(HOLE)
+        for number, part in enumerate([*map(str.rstrip, parts), last]):
             row += [MASK] * (number > 0)
-            row += self.tokenizer.encode(part.lower() if self.recipe.data.lowercase else part)
-        return row
+            row += inner_tokenizer(self.tokenizer).encode(part.lower() if self.recipe.data.lowercase else part)
+        return [*forced_tokens(self.tokenizer), *row] if row else []
 
     def evaluate(self, lines: Sequence[str], *, progress: Progress | None = None) -> Scores:
         """Perplexity of masked words and the share that is predicted; the same words are masked at every call."""
         rows = as_rows(lines, self.tokenizer, self.recipe.data.max_tokens)
-        masked = MaskedRows(rows, self.tokenizer.size, self.recipe.masking.rate)
+        masked = MaskedRows(rows, self.tokenizer.size, self.recipe.masking.rate, first_word(self.tokenizer))
         scores = self.map(
             length_batches(rows.lengths, BATCH_TOKENS),
             lambda indices: row_scores(self.model, to_device(masked.batch(indices), self.device)),
@@ -157,14 +163,15 @@ class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
         )
 
     def picture(self, text: str, count: int = 12) -> Picture:
-        """The likeliest words of every gap, as shades."""
+        """The likeliest words of every gap, as shades, and with a Transformer its attention."""
         candidates = self.fill(text, count)
         panels = []
         for number, gap in enumerate(candidates, start=1):
             title = text if len(candidates) == 1 else f"{text} ({number})"
             words, shades = [word for word, _ in gap], [[value] for _, value in gap]
             panels.append(ShadeTable(["probability"], words, shades, title, down="word"))
-        return HeatMaps(panels)
+        batch, steps, _ = self.reading(text)
+        return HeatMaps([*panels, *attention_panels(self.model.reader, batch.inputs[0], steps["reader.encoder"])])
 
 
 LENGTH = 20  # tokens of the row whose cost is measured
@@ -179,11 +186,24 @@ class MaskedJob(LinesJob):
     cuts_at_end = True
 
     def prepare_data(self, recipe: MaskedRecipe, text: TextCorpus, folder: Path, resuming: bool) -> Prepared:
-        tokenizer = TOKENIZER.learn_or_load(folder, resuming, lambda: learn_tokenizer(recipe, text.train))
+        start, config, seed = recipe.model.start, recipe.tokenizer, recipe.train.seed
+
+        def learn() -> Tokenizer:
+            if start:
+                return TOKENIZER.load(Path(start))
+            return rows_of(text.train).cached_tokenizer(
+                [config.model_dump(), seed], lambda texts: learn_tokenizer(config, texts, seed)
+            )
+
+        tokenizer = TOKENIZER.learn_or_load(folder, resuming, learn)
         model, pretrained = MaskedLanguageModel.build(recipe, tokenizer), PretrainedEmbeddings(recipe, folder, resuming)
+        if start is not None:
+            load_weights(model, Path(start) / MODEL)
+            pretrained.add_note(f"all weights and {tokenizer.size:,} pieces are those of {start}")
+        first = first_word(tokenizer)
         pretrained.fill(model.table, words_of(tokenizer), text.train, width_key(recipe.model))
         train, valid = (as_rows(lines, tokenizer, recipe.data.max_tokens) for lines in (text.train, text.valid))
-        task = MaskedTask(recipe.train, model, tokenizer.size, recipe.masking.rate, train, valid)
+        task = MaskedTask(recipe.train, model, tokenizer.size, recipe.masking.rate, train, valid, first)
         vocabulary = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces"
         summary = Summary(
             text.name,
@@ -199,7 +219,7 @@ class MaskedJob(LinesJob):
             facts={"vocabulary": vocabulary, **pretrained.facts},
             notes=pretrained.notes,
         )
-        masked = recipe.masking.rate * max(float((train.flat >= FIRST_WORD).mean()), 1e-6)  # share of all tokens
+        masked = recipe.masking.rate * max(float((train.flat >= first).mean()), 1e-6)  # share of all tokens
         return summary.prepared(task, size_of(model, recipe).flops / masked, text)
 
     def predict(
@@ -215,26 +235,6 @@ class MaskedJob(LinesJob):
 
 
 JOB = MaskedJob()
-
-
-def learn_tokenizer(recipe: MaskedRecipe, lines: Sequence[str]) -> Tokenizer:
-    """Learn the tokenizer from the training lines."""
-    config = recipe.tokenizer
-
-    def learn(texts: Sequence[str]) -> Tokenizer:
-        return train_tokenizer(
-            config.kind,
-            texts,
-            config.size,
-            recipe.train.seed,
-            min_count=config.min_count,
-            character_coverage=config.character_coverage,
-            byte_fallback=config.byte_fallback,
-            normalization=config.normalization,
-            max_lines=config.max_lines,
-        )
-
-    return rows_of(lines).cached_tokenizer([config.model_dump(), recipe.train.seed], learn)
 
 
 def size_of(model: MaskedModel, recipe: MaskedRecipe) -> Size:

@@ -18,6 +18,7 @@ from harken.data.batching import Batches
 from harken.data.io.token_rows import TokenRows
 from harken.data.rows import Columns, id_type, rows_of
 from harken.data.tokenizers.base import Tokenizer
+from harken.data.tokenizers.marks import forced_tokens, inner_tokenizer
 from harken.data.tokenizers.tokens import EOS
 from harken.models.heads.masked import FIRST_WORD, Masked, MaskedModel, mask_tokens
 from harken.tasks.sequence_task import SequenceTask, Sums, perplexity
@@ -43,11 +44,18 @@ class MaskedTask(SequenceTask[MaskedModel, MaskedBatch]):
     monitor = "perplexity"
 
     def __init__(
-        self, settings: TrainConfig, model: MaskedModel, size: int, rate: float, train: TokenRows, valid: TokenRows
+        self,
+        settings: TrainConfig,
+        model: MaskedModel,
+        size: int,
+        rate: float,
+        train: TokenRows,
+        valid: TokenRows,
+        first: int = FIRST_WORD,
     ) -> None:
         super().__init__(model, settings, train.lengths, valid.lengths)
-        self.rate, self.vocabulary = rate, size
-        self.train, self.valid = train, MaskedRows(valid, size, rate)
+        self.rate, self.vocabulary, self.first = rate, size, first
+        self.train, self.valid = train, MaskedRows(valid, size, rate, first)
         self.loss_of = self.compiled(model.loss)
 
     def epoch(self, number: int) -> Batches:
@@ -62,14 +70,14 @@ class MaskedTask(SequenceTask[MaskedModel, MaskedBatch]):
     def size(self, indices: Indices) -> int:
         """Count the masked tokens."""
         ids, _ = self.train.gather(indices % len(self.train))
-        return int(((self._draw(indices, ids, 0) < self.rate) & (ids >= FIRST_WORD)).sum())
+        return int(((self._draw(indices, ids, 0) < self.rate) & (ids >= self.first)).sum())
 
     def collate(self, indices: Indices, valid: bool = False) -> MaskedBatch:
         if valid:
             return self.valid.batch(indices)
         ids, lengths = self.train.gather(indices % len(self.train))
         draws = [self._draw(indices, ids, number) for number in range(3)]
-        masked = mask_tokens(ids, self.vocabulary, self.rate, draws=draws)
+        masked = mask_tokens(ids, self.vocabulary, self.rate, draws=draws, first_word=self.first)
         padded = int(lengths.min()) < ids.shape[1]
         return MaskedBatch(ids, lengths if padded else None, masked, int(masked.chosen.sum()))
 
@@ -97,9 +105,9 @@ class MaskedTask(SequenceTask[MaskedModel, MaskedBatch]):
 class MaskedRows:
     """Rows for validation, with tokens masked once and for all."""
 
-    def __init__(self, rows: TokenRows, size: int, rate: float) -> None:
+    def __init__(self, rows: TokenRows, size: int, rate: float, first: int = FIRST_WORD) -> None:
         generator = torch.Generator().manual_seed(SEED)
-        masked = mask_tokens(torch.from_numpy(rows.flat).long()[None], size, rate, generator)
+        masked = mask_tokens(torch.from_numpy(rows.flat).long()[None], size, rate, generator, first_word=first)
         self.rows = rows
         self.inputs, self.chosen = (TokenRows(part[0].numpy(), rows.offsets) for part in masked)
 
@@ -122,14 +130,21 @@ def row_scores(model: MaskedModel, batch: MaskedBatch) -> np.ndarray:
 
 
 def as_rows(lines: Sequence[str], tokenizer: Tokenizer, limit: int) -> TokenRows:
-    """Ids of the lines in pieces of at most `limit`, the end of a line counted."""
+    """Ids of the lines in pieces of at most `limit`, the end of a line counted; each begins as a text does."""
+    before = forced_tokens(tokenizer)
+    limit -= len(before)
 
     def encode(columns: Columns) -> list[TokenRows]:
-        wholes = ([*row, EOS] for row in tokenizer.encode_all(columns[0]))
-        pieces = [whole[start : start + limit] for whole in wholes for start in range(0, len(whole), limit)]
-        return [TokenRows.from_lists(pieces)]
+        wholes = ([*row, EOS] for row in inner_tokenizer(tokenizer).encode_all(columns[0]))
+        starts = ((whole, start) for whole in wholes for start in range(0, len(whole), limit))
+        return [TokenRows.from_lists([[*before, *whole[start : start + limit]] for whole, start in starts])]
 
     return rows_of(lines).encode({"text": id_type(tokenizer.size)}, encode, ["masked", tokenizer, limit])[0]
+
+
+def first_word(tokenizer: Tokenizer) -> int:
+    """The first id that is a word: behind the special ids and the token that begins every text."""
+    return FIRST_WORD + len(forced_tokens(tokenizer))
 
 
 def uniform(counters: np.ndarray, seed: int) -> np.ndarray:

@@ -197,8 +197,8 @@ class RegressJob(LabelledJob):
     ) -> list[PredictedNumber]:
         return [PredictedNumber(float(value)) for value in model.predict(examples, progress)]
 
-    def examples(self, model: Regressor, split: str) -> list[Any]:
-        labelled = self.held_out(model, split)
+    def examples(self, model: Regressor, split: str, files: Sequence[Path] = ()) -> list[Any]:
+        labelled = self.held_out(model, split, files)
         return list(zip(labelled.values, numbers(labelled.labels), strict=True))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from harken.data.io.files import require_file
+from harken.data.io.files import input_path
 from harken.data.rows import Columns, rows_of
 from harken.data.text.inputs import Inputs, place, sentence_inputs
 from harken.data.text.tagged import Tagged
@@ -21,16 +21,17 @@ from harken.inspection.pictures.tables import HeatMaps, ShadeTable
 from harken.metrics.baselines import MostFrequentTag
 from harken.metrics.labels import Counts, is_bio, sentence_counts
 from harken.models.sizing import measure
-from harken.models.transformer.encoder import TransformerEncoder
 from harken.tasks.baselines import BASELINE, COUNT, Baseline, learn_baseline
 from harken.tasks.context import CONTEXT, context_of
+from harken.tasks.inspected import attention_panels
 from harken.tasks.job import FileReading, Job, Prepared, Summary, format_counts
 from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
+from harken.tasks.pretrained_encoder import starting_pieces
 from harken.tasks.tag.corpus import Example, TagCorpus, corpus_of_table, read_corpus, read_other_files
 from harken.tasks.tag.interface import INTERFACE, TagOptions
 from harken.tasks.tag.recipe import TagRecipe
-from harken.tasks.tag.tagger import LARGEST, Tagger, Tagging
+from harken.tasks.tag.tagger import LARGEST, TOKENIZER, Tagger, Tagging
 from harken.tasks.tag.task import build_task, learn_vocabulary
 from harken.tasks.words import VOCABULARY
 
@@ -39,7 +40,7 @@ class TagJob(Job):
     """See `harken.tasks.job`."""
 
     predictor = Tagger
-    artifacts = (VOCABULARY, CONTEXT, BASELINE)
+    artifacts = (VOCABULARY, TOKENIZER, CONTEXT, BASELINE)
     interface = INTERFACE
     options = frozenset(("format", "text_column", "label_column"))
 
@@ -53,11 +54,13 @@ class TagJob(Job):
         train, valid = corpus.train, corpus.valid
         context = context_of(recipe.embeddings.elmo, folder, resuming)
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
+        tokenizer = TOKENIZER.learn_or_load(folder, resuming, lambda: starting_pieces(recipe.model.start))
         vocabulary = VOCABULARY.learn_or_load(
-            folder, resuming, lambda: learn_vocabulary(recipe, train, valid, pretrained)
+            folder, resuming, lambda: learn_vocabulary(recipe, train, valid, pretrained, tokenizer is not None)
         )
-        task, _ = build_task(recipe, train, valid, vocabulary, context, pretrained)
+        task, _ = build_task(recipe, train, valid, vocabulary, context, pretrained, tokenizer)
         words = f"{len(vocabulary.words):,} words, {len(vocabulary.characters):,} characters"
+        words = words if tokenizer is None else f"{tokenizer.size:,} pieces"
         vocabulary_summary = f"frames of {vocabulary.channels} channels" if vocabulary.channels else words
         vocabulary_summary += f", {len(vocabulary.tags)} tags"
         summary = Summary(
@@ -93,8 +96,7 @@ class TagJob(Job):
         return model.tag_all(examples, progress)
 
     def read_inputs(self, model: Tagger, path: Path | None, form: str, column: str | None) -> Inputs:
-        file = Path("/dev/stdin") if path is None else path if path.is_dir() else require_file(path)
-        return sentence_inputs(file, model.recipe.data, form, place(column))
+        return sentence_inputs(input_path(path), model.recipe.data, form, place(column))
 
     def facts(self, model: Tagger) -> dict[str, Any]:
         return {"tags": model.tags}
@@ -167,19 +169,6 @@ def tags_picture(tagger: Tagger, sentence: str) -> HeatMaps:
         follows = torch.softmax(tagger.model.crf.transitions.detach().float(), -1).cpu().numpy()
         title = "What the CRF has for the next tag (across) after a tag (down), the words left out of account"
         panels.append(ShadeTable(tags, tags, follows[: len(tags), : len(tags)], title, across="tag", down="tag"))
-    return HeatMaps([*panels, *attention_panels(tagger, sentence, tagged.words)])
-
-
-@torch.no_grad()
-def attention_panels(tagger: Tagger, sentence: str, words: Sequence[str]) -> list[ShadeTable]:
-    """Draw where each word looks in a Transformer, layer by layer, the mean of the heads."""
-    reader = tagger.model.reader
-    if not isinstance(reader.encoder, TransformerEncoder) or not words:
-        return []
-    embedded = reader.inputs(tagger.batch([sentence]).values)
-    weights = reader.encoder.attention(embedded)[0].mean(1).float().cpu().numpy()  # (L, T, T)
-    title = "Layer {}: where each word (down) looks (across), the mean of the heads"
-    return [
-        ShadeTable(words, words, layer, title.format(number), across="word", down="word")
-        for number, layer in enumerate(weights, start=1)
-    ]
+    if tagged.words:
+        panels += attention_panels(tagger.model.reader, tagger.batch([sentence]).values, tagger.steps(tagged.words))
+    return HeatMaps(panels)

@@ -18,11 +18,14 @@ from torch import Tensor
 
 from harken.data.series.framed import Framed
 from harken.data.text.tagged import Tagged, as_tagged
+from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
+from harken.inspection.measures.gates import ENDS, axis_pieces
 from harken.inspection.pictures.tables import HeatMaps, ShadeTable
 from harken.metrics.interval import bootstrap, resampled
 from harken.metrics.labels import Counts, counts_by_kind, is_bio, sentence_counts
 from harken.models.heads.tagger import TaggingModel
+from harken.tasks.artifacts import OptionalTokenizerArtifact
 from harken.tasks.context import COPY, Context, open_context
 from harken.tasks.predictor import Predictor, Progress
 from harken.tasks.results import Printing, Result
@@ -30,11 +33,13 @@ from harken.tasks.scores import Metric, Scores
 from harken.tasks.sequence_task import length_batches
 from harken.tasks.tag.corpus import Example
 from harken.tasks.tag.interface import TagOptions
+from harken.tasks.tag.pieces import pieces_of
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.tag.task import TagBatch, as_rows, build_tagging_model
 from harken.tasks.words import VOCABULARY, Vocabulary
 
 LARGEST = 24  # tags that are shown
+TOKENIZER = OptionalTokenizerArtifact()
 BATCH_WORDS = 4096  # tagged at once, padding counted
 Sentence = str | Sequence[str] | np.ndarray
 
@@ -79,15 +84,22 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
         vocabulary: Vocabulary,
         folder: Path | None = None,
         context: Context | None = None,
+        tokenizer: Tokenizer | None = None,
     ) -> None:
+        """
+        Args:
+            tokenizer: of the pieces that the model reads in place of words.
+        """
         super().__init__(recipe, model, folder)
-        self.vocabulary, self.context = vocabulary, context
+        self.vocabulary, self.context, self.tokenizer = vocabulary, context, tokenizer
 
     @classmethod
     def open(cls, folder: Path, recipe: TagRecipe, device: str) -> Self:
         vocabulary = VOCABULARY.load(folder)
         context = open_context(folder / COPY, device) if recipe.embeddings.elmo else None
-        return cls(recipe, build_tagging_model(recipe, vocabulary, context), vocabulary, folder, context)
+        tokenizer = TOKENIZER.load(folder)
+        model = build_tagging_model(recipe, vocabulary, context, tokenizer)
+        return cls(recipe, model, vocabulary, folder, context, tokenizer)
 
     @property
     def tags(self) -> list[str]:
@@ -106,7 +118,7 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
         """
         examples = [self._example(sentence) for sentence in sentences]
         filled = [example for example in examples if self._words(example)]
-        rows = as_rows(filled, self.vocabulary, self.context)
+        rows = as_rows(filled, self.vocabulary, self.context, self.tokenizer)
 
         def tag(indices: np.ndarray) -> list[Tagging]:
             values, lengths = rows.gather(indices)
@@ -147,7 +159,7 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
         examples = [
             sentence if isinstance(sentence, Tagged | Framed) else self._example(sentence) for sentence in sentences
         ]
-        rows = as_rows(examples, self.vocabulary, self.context)
+        rows = as_rows(examples, self.vocabulary, self.context, self.tokenizer)
         if not len(rows) or not rows.lengths.all():
             raise UserError("there is a sentence without words, or none at all; give some words")
         read, counts = rows.gather(np.arange(len(examples)))
@@ -161,7 +173,14 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
     def reading(self, sentence: str) -> tuple[TagBatch, dict[str, list[str]], str]:
         """Read a sentence for `harken inspect --gates`: a batch, the words at the steps of the encoder, and a title."""
         tagged = self.tag(sentence)
-        return self.batch([sentence]), {"reader.encoder": tagged.words}, str(tagged)
+        return self.batch([sentence]), {"reader.encoder": self.steps(tagged.words)}, str(tagged)
+
+    def steps(self, words: list[str]) -> list[str]:
+        """The names of the steps of the encoder: words, or the pieces of words with the ends of the sentence."""
+        if self.tokenizer is None:
+            return words
+        (ids,), _ = pieces_of([words], self.tokenizer)
+        return [*axis_pieces(self.tokenizer, ids[:-1]), ENDS[1]]
 
     def _example(self, sentence: Sentence) -> Example:
         if self.vocabulary.channels:

@@ -14,24 +14,26 @@ from harken.data.io.token_rows import TokenRows
 from harken.data.rows import rows_of
 from harken.data.series.framed import Framed
 from harken.data.text.tagged import Tagged
+from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
 from harken.metrics.labels import Counts, is_bio, sentence_counts
 from harken.models.build import build_encoder
 from harken.models.heads.character_features import WordInput
 from harken.models.heads.tagger import TaggingModel
 from harken.models.pretrained import copy_weights, rows_in
-from harken.models.reader import FrameInput, Reader, words_alone
+from harken.models.reader import FrameInput, PieceInput, PieceReader, Reader, words_alone
 from harken.tasks.context import Context, ContextRows
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key
 from harken.tasks.pretrained_encoder import starting_words
 from harken.tasks.sequence_task import SequenceTask, Sums, refuse_too_long
 from harken.tasks.tag.corpus import Example
+from harken.tasks.tag.pieces import PieceRows
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.words import Vocabulary, WordRows
 from harken.training.config import TrainConfig
 from harken.training.task import Indices
 
-Rows = WordRows | FrameRows | ContextRows
+Rows = WordRows | PieceRows | FrameRows | ContextRows
 
 
 class TagBatch(NamedTuple):
@@ -106,20 +108,25 @@ def build_task(
     vocabulary: Vocabulary | None = None,
     context: Context | None = None,
     pretrained: PretrainedEmbeddings | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> tuple[TaggingTask, Vocabulary]:
     """A task with a new model; the vocabulary is learnt from the sentences where none is given.
+
+    Args:
+        tokenizer: of the pieces that are read in place of words.
 
     Raises:
         UserError: sentences that the recipe's model cannot read.
     """
     pretrained = pretrained or PretrainedEmbeddings(recipe)
-    vocabulary = vocabulary or learn_vocabulary(recipe, train, valid, pretrained)
+    vocabulary = vocabulary or learn_vocabulary(recipe, train, valid, pretrained, tokenizer is not None)
     if vocabulary.channels and (recipe.embeddings.elmo or recipe.embeddings.words):
         raise UserError("embeddings are vectors of words, but the files hold frames; leave them out")
-    sides = [_side(part, vocabulary, context) for part in (train, valid)]
-    lengths = np.concatenate([labels.lengths for _, labels in sides])
-    refuse_too_long(lengths, recipe.model.longest, "sentences have more words than", unit="")
-    model = build_tagging_model(recipe, vocabulary, context)
+    sides = [_side(part, vocabulary, context, tokenizer) for part in (train, valid)]
+    lengths = [(rows.ids if isinstance(rows, PieceRows) else labels).lengths for rows, labels in sides]
+    unit = "words" if tokenizer is None else "pieces"
+    refuse_too_long(np.concatenate(lengths), recipe.model.longest, f"sentences have more {unit} than", unit="")
+    model = build_tagging_model(recipe, vocabulary, context, tokenizer)
     words = words_alone(model.reader.inputs)
     if isinstance(words, WordInput):
         ids = word_rows(sides[0][0]).words.flat
@@ -127,16 +134,24 @@ def build_task(
     if context is not None:
         pretrained.add_note(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
     if recipe.model.start is not None:
-        copy_weights(model.reader, recipe.model.start, rows_in(vocabulary.words, starting_words(recipe.model.start)))
+        rows = rows_in(vocabulary.words, starting_words(recipe.model.start)) if tokenizer is None else None
+        pieces = copy_weights(model.reader, recipe.model.start, rows)
+        pretrained.add_note(f"encoder and {pieces:,} {unit} initialised from {recipe.model.start}")
     if isinstance(model.reader.inputs, FrameInput):
         model.reader.inputs.fit(torch.from_numpy(np.concatenate([e.frames for e in train if isinstance(e, Framed)])))
     return TaggingTask(recipe.train, model, vocabulary.tags, *sides), vocabulary
 
 
 def learn_vocabulary(
-    recipe: TagRecipe, train: Sequence[Example], valid: Sequence[Example], pretrained: PretrainedEmbeddings
+    recipe: TagRecipe,
+    train: Sequence[Example],
+    valid: Sequence[Example],
+    pretrained: PretrainedEmbeddings,
+    has_pieces: bool = False,
 ) -> Vocabulary:
     """Words and characters of the training sentences, the words of pretrained vectors, and the tags of both splits.
+
+    A tagger that reads pieces keeps the tags alone.
 
     Raises:
         UserError: words and frames together, or frames of different widths.
@@ -147,11 +162,12 @@ def learn_vocabulary(
     tags = {tag for example in valid for tag in example.tags}
     rows = rows_of(train)
     if rows.find(lambda example: not isinstance(example, Tagged)) is None:
-        settings, start = recipe.words, recipe.model.start
+        settings, start = recipe.words, None if has_pieces else recipe.model.start
         more = list(starting_words(start)) if start is not None else vectors.words if vectors is not None else []
-        return Vocabulary.learn(
+        learned = Vocabulary.learn(
             rows, lowercase=settings.lowercase, min_count=settings.min_count, more_words=more, more_tags=tags
         )
+        return Vocabulary(learned.tags) if has_pieces else learned
     widths = {example.frames.shape[1] if isinstance(example, Framed) else 0 for example in [*train, *valid]}
     if len(widths) > 1 or 0 in widths:
         raise UserError("the files hold words here and frames there, or frames of different widths; give one kind")
@@ -159,11 +175,15 @@ def learn_vocabulary(
     return Vocabulary(sorted(tags), channels=widths.pop())
 
 
-def build_tagging_model(recipe: TagRecipe, vocabulary: Vocabulary, context: Context | None = None) -> TaggingModel:
+def build_tagging_model(
+    recipe: TagRecipe, vocabulary: Vocabulary, context: Context | None = None, tokenizer: Tokenizer | None = None
+) -> TaggingModel:
     """A new network, with weights drawn from torch's current random state."""
     encoder = build_encoder(recipe.model, may_start=True)
     if vocabulary.channels:
         inputs: Any = FrameInput(vocabulary.channels, encoder.embedding)
+    elif tokenizer is not None:
+        inputs = PieceInput(tokenizer.size, encoder.embedding)
     else:
         settings = recipe.words
         inputs = WordInput(
@@ -179,7 +199,8 @@ def build_tagging_model(recipe: TagRecipe, vocabulary: Vocabulary, context: Cont
     if context is not None:
         inputs = context.beside(inputs, encoder.embedding)
     forbidden = forbidden_transitions(vocabulary.tags) if recipe.tags.bio else None
-    return TaggingModel(Reader(inputs, encoder), len(vocabulary.tags), recipe.tags.crf, forbidden)
+    reader = Reader(inputs, encoder) if tokenizer is None else PieceReader(inputs, encoder)
+    return TaggingModel(reader, len(vocabulary.tags), recipe.tags.crf, forbidden)
 
 
 def forbidden_transitions(tags: Sequence[str]) -> tuple[Tensor, Tensor]:
@@ -197,20 +218,31 @@ def forbidden_transitions(tags: Sequence[str]) -> tuple[Tensor, Tensor]:
     return torch.tensor(moves), torch.tensor([kind is not None for kind in kinds])
 
 
-def as_rows(examples: Sequence[Example], vocabulary: Vocabulary, context: Context | None = None) -> Rows:
+def as_rows(
+    examples: Sequence[Example],
+    vocabulary: Vocabulary,
+    context: Context | None = None,
+    tokenizer: Tokenizer | None = None,
+) -> Rows:
     """Encode examples as the rows that the model reads."""
     if vocabulary.channels:
         frames = [example.frames for example in examples if isinstance(example, Framed)]
         return FrameRows(frames, vocabulary.channels)
     sentences = [example.words for example in examples if isinstance(example, Tagged)]
+    if tokenizer is not None:
+        return PieceRows.of(sentences, tokenizer)
     rows = WordRows.of(sentences, vocabulary)
     return rows if context is None else context.rows(rows, sentences)
 
 
-def _side(part: Sequence[Example], vocabulary: Vocabulary, context: Context | None) -> tuple[Rows, TokenRows]:
+def _side(
+    part: Sequence[Example], vocabulary: Vocabulary, context: Context | None, tokenizer: Tokenizer | None
+) -> tuple[Rows, TokenRows]:
     """Encode a split as the rows that the model reads, and the ids of its tags."""
     if vocabulary.channels:
         return as_rows(part, vocabulary), TokenRows.from_lists([vocabulary.tag_ids(example.tags) for example in part])
+    if tokenizer is not None:
+        return PieceRows.of_tagged(rows_of(part), tokenizer, vocabulary)
     rows, tags = WordRows.of_tagged(rows_of(part), vocabulary)
     return (rows if context is None else context.rows(rows, [example.words for example in part])), tags  # type: ignore[union-attr]
 

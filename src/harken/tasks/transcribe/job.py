@@ -58,7 +58,7 @@ class TranscribeJob(Job):
                 continue
             files.append(source)
             if source.key in ("data.train", "data.valid", "data.test"):
-                names = tuple(map(str, read_table(source.path, [data.audio], header=None)[data.audio]))
+                names = tuple(map(str, read_table(source.path, [data.audio_column], header=None)[data.audio_column]))
                 files.append(InputFile(source.key, source.path.parent, "recordings", names))
         return files
 
@@ -114,8 +114,8 @@ class TranscribeJob(Job):
     def attention_figure(self, model: Transcriber, example: str) -> Picture:
         return model.transcribe(example).picture()
 
-    def examples(self, model: Transcriber, split: str) -> list[Any]:
-        utterances = self.held_out(model, split)
+    def examples(self, model: Transcriber, split: str, files: Sequence[Path] = ()) -> list[Any]:
+        utterances = self.held_out(model, split, files)
         return [
             (utterances.samples(0, index), utterances.text(0, index)) for index in range(min(len(utterances), HEARD))
         ]

@@ -27,7 +27,7 @@ from harken.errors import UserError
 from harken.files import atomic_write, expand_user
 from harken.models.config import TransformerConfig
 from harken.tasks.translate.output_file import Format, OutputFile, record_of, translate_to_file
-from harken.tasks.translate.recipe import TranslateRecipe
+from harken.tasks.translate.recipe import AdaptConfig, TranslateRecipe
 from harken.training.config import TrainConfig
 from harken.training.folder import LOCK, RunLock
 
@@ -195,7 +195,8 @@ def student_recipe(teacher: TranslateRecipe) -> TranslateRecipe:
     search = teacher.search.model_copy(update={"beam": 1})
     machine = {name: TrainConfig.model_fields[name].default for name in MACHINE}
     train = teacher.train.model_copy(update=machine)  # not the machine that the teacher was trained on
-    return teacher.model_copy(update={"model": model, "search": search, "train": train})
+    adapt = AdaptConfig.model_validate({})  # a start of the teacher has another network
+    return teacher.model_copy(update={"model": model, "search": search, "train": train, "adapt": adapt})
 
 
 def int8_recipe(student: TranslateRecipe, asked: TrainConfig, folder: Path) -> dict[str, Any]:
