@@ -33,7 +33,7 @@ ALLOWED = {
     "export": {"adopt", "tasks", "training", "models", "nn", "kernels", "data"},
     "estimators": {"tasks", "training", "data", "metrics", "recipe", "registry", "plan", "card", "api"},
     "serving": INNER_PACKAGES | {"tasks", "api", "recipe", "registry"},
-    "lab": INNER_PACKAGES | {"embeddings", "tasks", "api", "card", "recipe", "registry"},
+    "lab": INNER_PACKAGES | {"embeddings", "tasks", "api", "card", "plan", "recipe", "registry", "sweeps"},
     "learn": {"inspection"},
     "studio": INNER_PACKAGES | {"serving", "lab", "run_folders", "tasks", "api", "registry"},
     "cli": INNER_PACKAGES

@@ -151,7 +151,7 @@ def test_the_command_reference_lists_only_options_that_exist(command: str) -> No
     found = COMMANDS.commands[command]
     parts = [found, *getattr(found, "commands", {}).values()]  # `harken embed` has subcommands
     known = {option for part in parts for one in part.params for option in (*one.opts, *one.secondary_opts)}
-    assert set(re.findall(r"--[a-z]+(?:-[a-z]+)*", row)) <= known
+    assert set(re.findall(r"--[a-z][a-z0-9]*(?:-[a-z0-9]+)*", row)) <= known
 
 
 # ---- text -----------------------------------------------------------------------------------------------------------

@@ -68,7 +68,10 @@ def _load_ensemble(
     models = [load(folder, device, plugins=plugins) for folder in folders]
     for folder, model in zip(folders, models, strict=True):
         if model.recipe.task != "translate":
-            raise UserError(f"{folder} is a model of the task {model.recipe.task!r}; an ensemble is of translators")
+            raise UserError(
+                f"{folder} is a model of the task {model.recipe.task!r}; an ensemble is of translators; "
+                "load each folder alone, and average what they give"
+            )
     return models[0].with_ensemble(models[1:], weights)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -75,7 +76,9 @@ class SearchOptions(BaseModel):
         known = type(self).model_fields
         for name in changes:
             if name not in known:
-                raise UserError(f"there is no option of the search called {name!r}; choose from {', '.join(known)}")
+                near = get_close_matches(name, known, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"
+                raise UserError(f"there is no option of the search called {name!r}; {hint}")
         try:
             return type(self).model_validate({**self.model_dump(), **_with_implied(changes)})
         except ValidationError as problem:
@@ -118,7 +121,7 @@ class TranslationSearchConfig(SearchConfig):
         if value is None or isinstance(value, str | Mapping):
             return value
         raise ValueError(
-            f"search.glossary is a {type(value).__name__}; give a dict from source to target terms, such as "
+            f"a {type(value).__name__} is no glossary; give a dict from source to target terms, such as "
             '{"letter": "message"}, or the path of a file with them'
         )
 

@@ -1,6 +1,6 @@
 """data.json: the files, settings and splits that a run was started on, so that a change is noticed.
 
-    {"harken": "0.2.0",
+    {"harken": "1.0.0",
      "files": [{"key": "data.source", "path": "/home/me/train.en", "given": "train.en", "bytes": 52341, "lines": 1000,
                 "sha256": "..."}],
      "settings": {"data.seed": 1, ...},

@@ -10,6 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
+from harken.errors import STOP_SIGNALS
 from harken.training.checkpoints import Progress
 from harken.training.config import TrainConfig
 
@@ -18,7 +19,6 @@ LEAST_SHARE = 0.1  # of a budget in minutes that is trained, however long everyt
 MEASURING_SHARE = 0.1  # of a budget in minutes after which the time of a validation is measured again
 FINISHING_SHARE = 0.2  # of the time before the first update that writing the card and loading the model take ...
 LONGEST_FINISH = 0.03  # ... and at most this share of a budget in minutes
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Budget:
@@ -126,7 +126,7 @@ class StopSignals:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self.before = {number: signal.signal(number, self._receive) for number in SIGNALS}
+            self.before = {number: signal.signal(number, self._receive) for number in STOP_SIGNALS}
         return self
 
     def __exit__(

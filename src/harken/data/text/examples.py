@@ -125,9 +125,7 @@ class LabelledSplits(Parts):
     skipped: dict[str, int] = field(default_factory=dict)  # why -> how many training examples
 
 
-def split_off(
-    examples: Labelled, sizes: Mapping[str, Size], seed: int, stratify: bool = False
-) -> dict[str, Labelled]:
+def split_off(examples: Labelled, sizes: Mapping[str, Size], seed: int, stratify: bool = False) -> dict[str, Labelled]:
     """The parts of `sizes` and `train` (`harken.data.splits`), each in the order of `examples`.
 
     What is held out has no pieces of others, and these count nothing; what is left to train on has them.

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from harken.data.io.files import require_file
+from harken.data.io.files import input_path
 from harken.data.io.folders import matching
 from harken.data.io.table import column_names
 from harken.data.series.signals import BY_ENDING, READERS, read_signals
@@ -169,8 +169,7 @@ class LabelledJob(Job):
         data = model.recipe.data
         if not self.reads_texts(model):
             return Inputs(open_signals(data, path, form), None)
-        file = Path("/dev/stdin") if path is None else path if path.is_dir() else require_file(path)
-        return labelled_inputs(file, data, getattr(model, "classes", ()), form, column)
+        return labelled_inputs(input_path(path), data, getattr(model, "classes", ()), form, column)
 
     def serve_attention(self, model: Any, items: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> list[Any]:
         """Weights over the words of texts: of the pooling where it attends, and of the gradient."""

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, ClassVar, Literal
 
 from harken.data.fingerprints import InputFile
-from harken.data.io.files import require_file
+from harken.data.io.files import input_path
 from harken.data.io.folders import splits_in_folder
 from harken.data.rows import Rows, rows_of
 from harken.data.text.config import DataConfig
@@ -156,8 +156,7 @@ class TranslateJob(TranslationOperations, Job):
         return scores
 
     def read_inputs(self, model: Translator, path: Path | None, form: str, column: str | None) -> Inputs:
-        file = Path("/dev/stdin") if path is None else path if path.is_dir() else require_file(path)
-        return source_inputs(file, model.recipe.data, form, place(column))
+        return source_inputs(input_path(path), model.recipe.data, form, place(column))
 
     def attention_figure(
         self, model: Translator, example: str, target: str | None = None, layers: bool = False, beam: int | None = None
