@@ -23,7 +23,7 @@ from harken.recipe import load_recipe, recipe_names, recipe_text
 from harken.recipe.errors import config_classes
 
 ROOT = Path(__file__).parent.parent
-FOLDERS_OF_DOCS = [ROOT / "docs", ROOT / "docs" / "jobs", ROOT / "docs" / "reference"]
+FOLDERS_OF_DOCS = [ROOT / "docs", ROOT / "docs" / "jobs", ROOT / "docs" / "learn", ROOT / "docs" / "reference"]
 DOCS = [page for folder in FOLDERS_OF_DOCS for page in sorted(folder.glob("*.md"))]
 PAGES = [*sorted(ROOT.glob("*.md")), *DOCS, ROOT / "benchmarks" / "README.md"]
 EXTENDING = ROOT / "docs" / "extending.md"  # tests/test_extending.py runs its blocks, which belong together

@@ -69,7 +69,8 @@ def distil_pairs(
         resume: go on with the pairs of a run that was stopped.
         weights: of the teachers.
         progress: called with the sentences that are done and their number.
-        search: keys of the teacher's [search] table, such as `beam=5` or `mbr="chrf"`.
+        search: keys of the teacher's [search] table, such as `beam=5` or `mbr="chrf"`; on a GPU the default of
+            `precision` is "auto", bfloat16.
 
     Raises:
         UserError: the folder is not empty, its translations are of other teachers, data or options, the teacher has no
@@ -77,6 +78,8 @@ def distil_pairs(
     """
     first = teachers[0]
     options = {name: value for name, value in search.items() if value is not None}
+    if first.device.type == "cuda":  # in float32 the caches of few shapes fit, and most batches capture a search anew
+        options.setdefault("precision", "auto")
     first.request(nbest, ensemble=teachers[1:], weights=weights, **options)  # refuses what does not fit
     corpus = read_corpus(first.recipe.data) if has_data(first.recipe) else None
     if sources is not None:
