@@ -6,6 +6,9 @@ Each model searches as its recipe says; `--as-teacher` adds the student with the
 turns, and each cell is the best of all rounds, since other processes may use the machine. Speed counts target words of
 the outputs per second, tokenisation and encoder included; `cpu` divides by the CPU seconds of the process, the better
 guide on a busy machine. `equal` is the share of translations that are equal to those in float32 with all tokens.
+
+Where the teacher's weights are elsewhere, `--teacher-outputs` names its translations: they are scored, and for its
+speed random weights of its recipe write as many tokens for every source, with as wide a beam.
 """
 
 from __future__ import annotations
@@ -13,16 +16,24 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import records
 import torch
 from records import facts_of, machine, rows_table
 
 import harken
+from harken.data.tokenizers.tokens import EOS
 from harken.kernels.decoding.description import Transformer
-from harken.metrics import corpus_bleu
-from harken.search.compiled import KERNELS
+from harken.kernels.decoding.search import Rules
+from harken.metrics import corpus_bleu, corpus_chrf
+from harken.models.build import build_model
+from harken.recipe import as_recipe
+from harken.search.compiled import KERNELS, packed_weights
+from harken.search.hypotheses import SPECIAL_TOKENS
+from harken.tasks.translate.translator import TOKENIZERS
 
 
 def configurations(student: Any, teacher: Any, as_teacher: bool) -> list[tuple[str, Any, dict[str, Any]]]:
@@ -40,6 +51,32 @@ def configurations(student: Any, teacher: Any, as_teacher: bool) -> list[tuple[s
     return rows
 
 
+class StandIn:
+    """A teacher of random weights that writes as many tokens for each source as the teacher did."""
+
+    def __init__(self, folder: Path, outputs: dict[str, str]) -> None:
+        self.recipe, self.outputs = as_recipe(folder / "recipe.toml"), outputs
+        self.source, self.target = TOKENIZERS.load(folder)
+        self.model = build_model(self.recipe.model, self.source.size, self.target.size).eval()
+
+    def translate(
+        self, sources: list[str], *, precision: str, beam: int, batch_sentences: int = 64, **_: Any
+    ) -> list[Any]:
+        """The teacher's outputs, after a search of their lengths."""
+        compiled, rules = packed_weights(self.model, precision), Rules(SPECIAL_TOKENS, beam, 1, 1.0)
+        lengths = [len(self.target.encode(self.outputs[text])) + 1 for text in sources]  # with EOS
+        rows = [torch.tensor([*self.source.encode(text), EOS]) for text in sources]
+        order = sorted(range(len(sources)), key=lambda number: len(rows[number]))
+        for start in range(0, len(order), batch_sentences):
+            chosen = order[start : start + batch_sentences]
+            sizes = np.array([len(rows[number]) for number in chosen])
+            limits = np.array([lengths[number] for number in chosen])
+            ids = torch.nn.utils.rnn.pad_sequence([rows[number] for number in chosen], batch_first=True)
+            memory = compiled.read(self.model, ids, torch.from_numpy(sizes), sizes)
+            assert compiled.search(memory, sizes, limits, limits, rules, np.zeros(1, np.int64)) is not None
+        return [SimpleNamespace(text=self.outputs[text]) for text in sources]
+
+
 def main() -> None:
     """Measure, print the table, and write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -47,6 +84,7 @@ def main() -> None:
     parser.add_argument("student", type=Path)
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--reference", type=Path, required=True)
+    parser.add_argument("--teacher-outputs", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch", type=int, default=64, help="sentences per batch")
     parser.add_argument("--as-teacher", action="store_true", help="also the student with the teacher's beam")
@@ -55,8 +93,13 @@ def main() -> None:
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     KERNELS[Transformer].load()
-    teacher, student = (harken.load(folder, device="cpu") for folder in (chosen.teacher, chosen.student))
+    student = harken.load(chosen.student, device="cpu")
     sources, references = (path.read_text(encoding="utf-8").splitlines() for path in (chosen.source, chosen.reference))
+    if chosen.teacher_outputs is None:
+        teacher = harken.load(chosen.teacher, device="cpu")
+    else:
+        written = chosen.teacher_outputs.read_text(encoding="utf-8").splitlines()
+        teacher = StandIn(chosen.teacher, dict(zip(sources, written, strict=True)))
     rows = configurations(student, teacher, chosen.as_teacher)
     outputs: list[list[str]] = [[] for _ in rows]
     best = [(float("inf"), float("inf"))] * len(rows)
@@ -84,6 +127,7 @@ def main() -> None:
                 "model": name,
                 **options,
                 "bleu": round(corpus_bleu(outputs[number], references).value, 2),
+                "chrf": round(corpus_chrf(outputs[number], references).value, 2),
                 "equal": round(same, 3),
                 "words/s": round(words / wall),
                 "words/cpu-s": round(words / cpu),

@@ -33,11 +33,12 @@ ALLOWED = {
     "export": {"adopt", "tasks", "training", "models", "nn", "kernels", "data"},
     "estimators": {"tasks", "training", "data", "metrics", "recipe", "registry", "plan", "card", "api"},
     "serving": INNER_PACKAGES | {"tasks", "api", "recipe", "registry"},
-    "lab": INNER_PACKAGES | {"embeddings", "tasks", "api", "card", "recipe", "registry"},
+    "lab": INNER_PACKAGES | {"embeddings", "tasks", "api", "card", "plan", "recipe", "registry", "sweeps"},
+    "learn": {"inspection"},
     "studio": INNER_PACKAGES | {"serving", "lab", "run_folders", "tasks", "api", "registry"},
     "cli": INNER_PACKAGES
     | {"api", "checking", "embeddings", "export", "lab", "recipe", "registry", "run_folders", "serving", "studio"}
-    | {"adopt", "sweeps", "tasks"},
+    | {"adopt", "learn", "sweeps", "tasks"},
     "errors": set[str](),
     "files": set[str](),
     "machine": set[str](),

@@ -23,7 +23,7 @@ from harken.recipe import load_recipe, recipe_names, recipe_text
 from harken.recipe.errors import config_classes
 
 ROOT = Path(__file__).parent.parent
-FOLDERS_OF_DOCS = [ROOT / "docs", ROOT / "docs" / "jobs", ROOT / "docs" / "reference"]
+FOLDERS_OF_DOCS = [ROOT / "docs", ROOT / "docs" / "jobs", ROOT / "docs" / "learn", ROOT / "docs" / "reference"]
 DOCS = [page for folder in FOLDERS_OF_DOCS for page in sorted(folder.glob("*.md"))]
 PAGES = [*sorted(ROOT.glob("*.md")), *DOCS, ROOT / "benchmarks" / "README.md"]
 EXTENDING = ROOT / "docs" / "extending.md"  # tests/test_extending.py runs its blocks, which belong together
@@ -151,7 +151,7 @@ def test_the_command_reference_lists_only_options_that_exist(command: str) -> No
     found = COMMANDS.commands[command]
     parts = [found, *getattr(found, "commands", {}).values()]  # `harken embed` has subcommands
     known = {option for part in parts for one in part.params for option in (*one.opts, *one.secondary_opts)}
-    assert set(re.findall(r"--[a-z]+(?:-[a-z]+)*", row)) <= known
+    assert set(re.findall(r"--[a-z][a-z0-9]*(?:-[a-z0-9]+)*", row)) <= known
 
 
 # ---- text -----------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import harken
+from harken.tasks.data_record import READING, DataRecord
 
 FOLDERS = Path(__file__).parent / "folders"
 EXPECTED: dict[str, list[Any]] = json.loads((FOLDERS / "expected.json").read_text(encoding="utf-8"))
@@ -43,3 +44,10 @@ def test_a_classifier_gives_the_same_probabilities(tmp_path: Path) -> None:
     probabilities = harken.load(copy_of("classifier", tmp_path), device="cpu").predict_proba(REVIEWS)
     for row, expected in zip(probabilities, EXPECTED["classifier"], strict=True):
         assert row.tolist() == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["transformer", "recurrent", "classifier"])
+def test_the_data_of_a_folder_is_known_to_be_read_by_an_earlier_version(name: str) -> None:
+    """Versions are not compared as text: the record says how files were read, and 0.1 said nothing."""
+    record = DataRecord.load(FOLDERS / name)
+    assert record is not None and record.reading < READING

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from harken.tasks.translate.translation import Translation
     from harken.tasks.translate.translator import Translator
 
-__version__ = "0.2.0.dev0"  # pyproject.toml reads it from here
+__version__ = "0.2.0"  # pyproject.toml reads it from here
 
 __all__ = [
     "Answer",

@@ -68,7 +68,10 @@ def _load_ensemble(
     models = [load(folder, device, plugins=plugins) for folder in folders]
     for folder, model in zip(folders, models, strict=True):
         if model.recipe.task != "translate":
-            raise UserError(f"{folder} is a model of the task {model.recipe.task!r}; an ensemble is of translators")
+            raise UserError(
+                f"{folder} is a model of the task {model.recipe.task!r}; an ensemble is of translators; "
+                "load each folder alone, and average what they give"
+            )
     return models[0].with_ensemble(models[1:], weights)
 
 
@@ -258,7 +261,7 @@ def distill(
     student = train(chosen.model_copy(update={"data": data}), first, resume=resume, progress=progress)
     if not int8:
         return student
-    return train(int8_recipe(chosen.train, first, data), out, resume=resume, progress=progress)
+    return train(int8_recipe(student.recipe, chosen.train, first), out, resume=resume, progress=progress)
 
 
 def _train_module(module: nn.Module, out: str | Path, overrides: Sequence[str], **options: Any) -> nn.Module:

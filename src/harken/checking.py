@@ -76,7 +76,7 @@ class Check:
             "seconds_per_validation": None if self.speed is None else self.speed.seconds_per_validation,
             "seconds_per_checkpoint": None if self.speed is None else self.speed.seconds_per_checkpoint,
             "seconds_to_start": None if self.speed is None else self.speed.seconds_to_start,
-            "plan": {one.key: {"value": one.value, "reason": one.reason} for one in self.decisions},
+            "plan": {decision.key: {"value": decision.value, "reason": decision.reason} for decision in self.decisions},
             "notes": self.notes,
         }
 

@@ -5,6 +5,8 @@ from importlib.util import find_spec
 
 DISTRIBUTIONS = {"PIL": "Pillow", "sklearn": "scikit-learn", "multipart": "python-multipart"}  # of modules
 
+# What ends a command and saves first; Windows has no SIGHUP.
+STOP_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 LONGEST = 1000  # characters of a message; what a file holds may be quoted in it
 
 

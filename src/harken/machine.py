@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from harken.errors import UserError
+
+CAN_FORK = hasattr(os, "fork")  # not on Windows
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")  # lines "number:controllers:path"; of version 2 without controllers
 
@@ -24,8 +27,39 @@ def available_cores() -> int:
 
 def available_memory() -> int:
     """Bytes of physical memory, or of the memory limit of the control groups where that is lower."""
+    if not hasattr(os, "sysconf"):  # Windows
+        import psutil
+
+        return int(psutil.virtual_memory().total)
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([physical, *_memory_limits()])
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this machine runs, also one of another user."""
+    if not CAN_FORK:  # Windows, where `os.kill` would end it
+        import psutil
+
+        return psutil.pid_exists(pid)
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return pid > 0
+
+
+def require_fork(purpose: str) -> None:
+    """Refuse what needs forked processes and POSIX signals.
+
+    Raises:
+        UserError: this system, such as Windows, has none.
+    """
+    if not CAN_FORK:
+        raise UserError(
+            f"this system cannot fork processes, so harken does not {purpose} on it; use Linux, macOS or WSL"
+        )
 
 
 def _cpu_quotas() -> Iterator[float]:
@@ -64,4 +98,4 @@ def _cgroup_folders(controller: str) -> Iterator[Path]:
             continue
         root = CGROUPS / controller if controllers else CGROUPS
         folder = root / path.lstrip("/")
-        yield from (one for one in (folder, *folder.parents) if one.is_relative_to(root) and one.is_dir())
+        yield from (path for path in (folder, *folder.parents) if path.is_relative_to(root) and path.is_dir())

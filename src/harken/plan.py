@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,11 @@ class Plan:
     @property
     def fitted(self) -> dict[str, Any]:
         """Values of `[train]` that were fitted to the budget, by their keys."""
-        return {one.name: one.value for one in self.decisions if one.name not in AUTO_KEYS and one.key[:5] == "train"}
+        return {
+            decision.name: decision.value
+            for decision in self.decisions
+            if decision.name not in AUTO_KEYS and decision.key[:5] == "train"
+        }
 
 
 def plan(
@@ -141,12 +145,8 @@ def choose_model(plan: Plan, started: float) -> Plan:
         return plan
 
     original = task.model
-
-    def candidates() -> Iterator[tuple[Any, Any]]:
-        for size in prepared.sizes:
-            yield size, resize(size).task
-
-    size, epochs = choose_size(candidates(), train, elapsed=time.perf_counter() - started)
+    elapsed = lambda: time.perf_counter() - started  # noqa: E731
+    size, epochs = choose_size(prepared.sizes, lambda size: resize(size).task, train, elapsed=elapsed)
     model, reason = size.model, f"at least {UPDATES:,} updates in the budget, or the smallest of three sizes"
     if "dropout" not in recipe.model.model_fields_set:
         model = model.model_copy(update={"dropout": regularisation(recipe.model.dropout, epochs)})

@@ -133,7 +133,7 @@ class Registry:
             )
         value = getattr(module, attribute, None) if attribute.isidentifier() else None
         if value is None:
-            near = get_close_matches(attribute, [one for one in vars(module) if not one.startswith("_")], 1)
+            near = get_close_matches(attribute, [name for name in vars(module) if not name.startswith("_")], 1)
             hint = f"; did you mean {place}:{near[0]}?" if near else ""
             raise UserError(f'{self.kind} is "{name}", but {place} has no {attribute or "such name"}{hint}')
         if self.base is not None:

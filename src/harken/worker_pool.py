@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import current_process
 from typing import Any, TypeVar
 
-from harken.errors import MachineError, UserError
-from harken.machine import available_cores
+from harken.errors import STOP_SIGNALS, MachineError, UserError
+from harken.machine import CAN_FORK, available_cores, require_fork
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -36,14 +36,15 @@ def ordered_map(
     """`map` over several processes.
 
     Args:
-        processes: by default the cores of the machine; with 1, everything happens in this process.
+        processes: by default the cores of the machine; with 1, or where none can be forked, everything happens in this
+            process.
 
     Raises:
         UserError: as the function raises.
         MachineError: a process was killed.
     """
     count = min(available_cores(), MOST_PROCESSES) if processes is None else processes
-    if count == 1 or current_process().daemon:  # a daemonic process may not have children
+    if count == 1 or not CAN_FORK or current_process().daemon:  # a daemonic process may not have children
         yield from map(function, items)
         return
     pool = WorkerPool(function, count)
@@ -81,9 +82,14 @@ class WorkerPool:
         name: str = "a worker process",
         remedy: str = "free some memory",
     ) -> None:
-        """`name` and `remedy` are what messages call a process, and what to do where one was killed."""
+        """`name` and `remedy` are what messages call a process, and what to do where one was killed.
+
+        Raises:
+            UserError: processes cannot be forked on this system.
+        """
         import multiprocessing
 
+        require_fork("work in several processes")
         self.name = name
         self.died = f"{name} was killed, usually because the machine ran out of memory; {remedy}"
         context = multiprocessing.get_context("fork")
@@ -130,7 +136,7 @@ class WorkerPool:
 
 def _serve(function: Callable[[Any], Any], pipe: Any, parents: list[Any]) -> None:
     """A process's life: wait for an item, compute, answer; end when the parent goes."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the parent decides what they mean
+    for number in STOP_SIGNALS:  # the parent decides what they mean
         signal.signal(number, signal.SIG_IGN)
     for other in parents:  # else the pipes of a dead parent would stay open here
         other.close()

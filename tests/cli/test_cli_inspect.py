@@ -3,11 +3,16 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harken.api import train
+from harken.cli.inspection.inspect import _input_of
+from harken.tasks.answer.interface import Stories
+from harken.tasks.interface import Files, Input, Interface, Prompts, Texts
+from harken.tasks.job import Job
 
 TINY = [
     "data.size=300",
@@ -133,3 +138,19 @@ def test_gates_of_a_file_are_those_of_its_first_line(
     file.write_text("\n \n")
     empty = run("inspect", folders["rnn"], "--gates", file)
     assert empty.exit_code == 2 and "holds no text" in empty.stderr
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"), [(Texts(), "one two"), (Prompts(), "one two"), (Stories(), "one two three"), (Files(), None)]
+)
+def test_what_is_read_of_a_file_follows_from_the_interface(form: Input, expected: str | None, tmp_path: Path) -> None:
+    """Of jobs of plugins, too, which no list of tasks names."""
+
+    class Own(Job):
+        interface = Interface("restore", "Restore the spaces of text.", form)
+
+    file = tmp_path / "text.txt"
+    file.write_text("one two\nthree\n", encoding="utf-8")
+    model = SimpleNamespace(recipe=SimpleNamespace(task="spaces", data=None))
+    assert _input_of(model, Own(), str(file)) == (expected or str(file))
+    assert _input_of(model, Own(), "one two") == "one two"

@@ -21,6 +21,17 @@ def test_predict_is_the_command_of_the_job(
         assert run("predict", folder, tmp_path / "texts.txt", *options).stdout == expected.stdout
 
 
+def test_words_that_training_did_not_have_are_named_once(
+    run: Callable[..., Any], tiny_model: Callable[[str], Path]
+) -> None:
+    folder = tiny_model("opinions-classify")
+    known = run("predict", folder, stdin="the film was not good\nthe film was good\n")
+    assert "did not have" not in known.stderr
+    unseen = run("predict", folder, stdin="the film was 非常好\nthe film was good\nхороший фильм\n")
+    assert unseen.stderr.count("2 of 3 examples have words or letters that training did not have (") == 1
+    assert "хороший" in unseen.stderr and len(unseen.stdout.splitlines()) == 3
+
+
 def test_predict_refuses_options_of_other_jobs(run: Callable[..., Any], tiny_model: Callable[[str], Path]) -> None:
     wrong = run("predict", tiny_model("opinions-classify"), "--conll", stdin="a\n")
     assert wrong.exit_code == 2 and "--conll" in wrong.stderr

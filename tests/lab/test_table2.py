@@ -15,7 +15,7 @@ import harken.api
 from harken.cli.app import app
 from harken.errors import UserError
 from harken.lab.table2 import FAMILIES, RECORD, SETTINGS, Family, Record, Run, Table2, divide_dev, families_named
-from harken.lab.table2_report import BleuAgainst, Report
+from harken.lab.table2_report import Report
 from harken.models.build import build_model
 from harken.models.sizing import measure, uninitialised
 from harken.recipe import as_recipe
@@ -72,6 +72,9 @@ def test_a_table_is_trained_killed_resumed_and_drawn(tmp_path: Path, monkeypatch
             assert entry["flops"] == pytest.approx(budget, rel=0.3)
             assert entry["dropout"] == SETTINGS[run.trial][1]
 
+    with pytest.raises(UserError, match="another recipe"):
+        Table2(tmp_path, "phrasebook-transformer", [*TINY, "train.clip_norm=2"], families=TWO).run()
+
     report = Report(tiny(tmp_path))
     text = report.markdown()
     assert "| missing | 0 of 1 |" in text  # the ensemble
@@ -80,7 +83,6 @@ def test_a_table_is_trained_killed_resumed_and_drawn(tmp_path: Path, monkeypatch
     assert experts.active < experts.parameters and experts.p_value is not None
     assert {path.name for path in report.save()} >= {"table.md", "bleu-flops.svg", "bleu-seconds.png"}
     assert ">experts<" in (tmp_path / "bleu-flops.svg").read_text()
-    assert BleuAgainst(report.rows, "flops", "FLOPs").figures()[0].panels[0].log_x
 
 
 def test_flops_are_those_of_sizing_at_the_mean_length_and_idle_experts_are_not_active(tmp_path: Path) -> None:
@@ -119,6 +121,11 @@ def test_trials_come_first_then_budgets_then_seeds_and_an_ensemble_when_its_mode
     assert "experts-3e8-seed1-trial1" not in names  # beyond its largest budget
     for seed in (2, 3):
         table.record.add(Run("transformer-base", 1e8, seed, 1), {"loss": 1.0, "bleu": 1.0})
+    table.record.entries.pop(Run("experts", 1e8, 1, 0))  # a trial that is still missing
+    assert [(run.name, scores) for run, scores in table.missing()][:2] == [
+        ("experts-1e8-seed1-trial0", False),
+        ("transformer-base-3e8-seed1-trial1", True),
+    ]
     assert not table.members(1e8)
     for run, _ in table.record.scored("transformer-base", 1e8):
         (tmp_path / "runs" / run.name).mkdir(parents=True)

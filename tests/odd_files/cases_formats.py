@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -52,6 +53,16 @@ def with_partner(path: Path) -> None:
     """Write the two files of moses pairs, compressed."""
     path.write_bytes(gzip.compress(lines(ENGLISH_LINES).encode()))
     path.with_name(path.name.replace(".en.gz", ".fr.gz")).write_bytes(gzip.compress(lines(FRENCH_LINES).encode()))
+
+
+def packed(files: Mapping[str, str]) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content.encode())
+            archive.addfile(member, io.BytesIO(content.encode()))
+    return stream.getvalue()
 
 
 def zipped(files: Mapping[str, str]) -> bytes:
@@ -165,6 +176,10 @@ CASES = [
          folder({f"{split}.{code}": lines([f"{split[:2]} {line}" for line in text])
                  for split in ("train", "val", "test")
                  for code, text in (("en", ENGLISH_LINES), ("fr", FRENCH_LINES))})),
+    Case("tokenized", None, Trains("translate", 180, {"target_language": "fr"}), "train.tok.LANG, val.tok.LANG ...",
+         folder({f"{split}.tok.{code}": lines([f"{split[:2]} {line}" for line in text])
+                 for split in ("train", "val", "test_2016")
+                 for code, text in (("en", ENGLISH_LINES), ("fr", FRENCH_LINES))})),
     Case("sides", None, Trains("translate", 60, {"pair": "src-tgt", "target_language": "fr"}),
          "train.src and train.tgt",
          folder({"train.src": lines(ENGLISH_LINES), "train.tgt": lines(FRENCH_LINES)}), "py3langid"),
@@ -183,6 +198,16 @@ CASES = [
          folder({"Coffee_TRAIN.tsv": UCR, "Coffee_TEST.tsv": UCR.replace("0.25", "0.75"), "README.md": "about"})),
     Case("Hourly-train.csv", M4.encode(), Trains("forecast", "6 series", {"group": "series"}), "M4's series in rows"),
     Case("qa1_train.txt", BABI.encode(), Trains("answer", 30), "bAbI"),
+    Case("tasks_1-20", None, Trains("answer", 60), "the folder of bAbI",
+         folder({f"en/qa{n}_facts_{split}.txt": BABI.replace("Mary", f"Mary{n}{split}")
+                 for n in (1, 2) for split in ("train", "test")})),
+    Case("en", None, Trains("answer", 60), "the inner folder of bAbI",
+         folder({f"qa{n}_facts_{split}.txt": BABI.replace("Mary", f"Mary{n}{split}")
+                 for n in (1, 2) for split in ("train", "test")})),
+    Case("tasks.tar.gz", packed({f"tasks/en/qa1_facts_{split}.txt": BABI.replace("Mary", f"Mary{split}")
+                                 for split in ("train", "test")}), Trains("answer", 30), "the archive of bAbI"),
+    Case("unpacked", None, Trains("classify", 50), "a folder alone in a folder, as archives unpack",
+         folder({f"reviews/{name}": text for name, text in REVIEWS.items()})),
     Case("cooking.train", "".join(f"__label__{'ab'[n % 2]} how do I cook it {n}?\n" for n in range(40)).encode(),
          Trains("classify", 40, {"format": "prefix"}), "fastText"),
     Case("ptb.train.txt", PENN.encode(), Trains("language", "training"), "the Penn Treebank's text"),

@@ -35,6 +35,7 @@ def test_few_short_values_beside_texts_are_labels(tmp_path: Path) -> None:
     assert found.task == "classify" and found.reason == "texts in 0, 2 labels in 1"
     assert found.data == {
         "train": str(tmp_path / "a.tsv"), "format": "table", "header": False, "text_column": "0", "label_column": "1",
+        "stratify": True,
     }  # fmt: skip
     named = infer(table(tmp_path / "b.csv", [0, 1, 2] * 20, TEXTS, header=["topic", "review"], separator=","))
     assert named.data["label_column"] == "topic" and named.data["text_column"] == "review"
@@ -164,6 +165,17 @@ def test_wrong_options_are_named(tmp_path: Path) -> None:
     path = table(tmp_path / "a.tsv", TEXTS, ["good", "bad"] * 30)
     assert "there is no task 'clasify'" in error_of(path, task="clasify")
     assert "has no column 'topic' (--target-column); it has 0, 1" in error_of(path, target="topic")
+    path = table(tmp_path / "named.tsv", TEXTS, ["good", "bad", "bad"] * 20, header=["Body", "Mood"])
+    assert "has no column 'Bdy' (--text-column); did you mean 'Body'?" in error_of(path, text="Bdy")
+
+
+def test_a_column_of_one_value_is_not_predicted(tmp_path: Path) -> None:
+    path = table(
+        tmp_path / "a.tsv", TEXTS, ["good", "bad", "bad"] * 20, ["done"] * 60, header=["Body", "Mood", "State"]
+    )
+    assert infer(path).data["label_column"] == "Mood" and infer(path).data["text_column"] == "Body"
+    constant = table(tmp_path / "b.tsv", TEXTS, ["done"] * 60, header=["Body", "State"])
+    assert infer(constant, task="language").reason == "texts in Body"
     assert "does not exist" in error_of(tmp_path / "none.csv")
 
 

@@ -28,7 +28,7 @@ def test_pairs_have_languages_lengths_and_a_command(tmp_path: Path, monkeypatch:
     report = harken.look("my pairs.tsv")
     assert isinstance(report, Look) and (report.task, report.rows, report.duplicates) == ("translate", 41, 1)
     assert [(column.script, column.language) for column in report.columns] == [("Latin", "en"), ("Japanese", "ja")]
-    assert report.columns[0].words == {"median": 10, "95%": 10, "longest": 10}
+    assert report.columns[0].words == {"median": 10, "95%": 10, "most": 10}
     assert shlex.split(report.command) == ["harken", "train", "my pairs.tsv", "--out", "runs/mine"]
     assert "English to Japanese" in report.reason
 
@@ -51,6 +51,37 @@ def test_a_sample_is_called_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     tagged.write_text("".join(f"the D\ncat N\nsleeps{n} V\n\n" for n in range(60)), encoding="utf-8")
     report = harken.look(tagged)
     assert (report.task, report.rows, report.is_sample) == ("tag", 20, True)
+
+
+def test_tagged_sentences_have_lengths_and_tags(tmp_path: Path) -> None:
+    path = tmp_path / "words.conll"
+    path.write_text("".join(f"the D\ncat N\n{'now A' if n % 4 else ''}\n\n" for n in range(60)), encoding="utf-8")
+    facts = dict(harken.look(path).facts)
+    assert facts["sentences"] == "60; words: median 3, 95% 3, most 3" and "repeat" not in facts["words"]
+    assert facts["labels in tag"].startswith("D 60, N 60, A 45")
+
+
+def test_signals_have_lengths_channels_and_labels(tmp_path: Path) -> None:
+    path = tmp_path / "x.ts"
+    rows = [f"{','.join('1' * (3 + n))}:{','.join('2' * (3 + n))}:{'ab'[n % 3 == 0]}\n" for n in range(9)]
+    path.write_text("@problemName x\n@data\n" + "".join(rows))
+    facts = dict(harken.look(path).facts)
+    assert facts["signals"] == "9; 2 channels; steps: median 7, 95% 10, most 11"
+    assert facts["labels"] == "a 6, b 3; the most frequent has a share of 66.7%"
+
+
+def test_folders_of_texts_show_some(tmp_path: Path) -> None:
+    for name in ("neg", "pos"):
+        (tmp_path / "mine").mkdir(exist_ok=True)
+        (tmp_path / "mine" / f"{name}.txt").write_text("".join(f"{name} {line}\n" for line in ENGLISH))
+    report = harken.look(tmp_path / "mine")
+    assert (report.task, report.rows) == ("classify", 80)
+    assert ("labels in label", "neg 40, pos 40; the most frequent has a share of 50.0%") in report.facts
+    (tmp_path / "plain").mkdir()
+    for split in ("train", "test"):
+        (tmp_path / "plain" / f"{split}.txt").write_text("".join(f"{split} {line}\n" for line in ENGLISH))
+    report = harken.look(tmp_path / "plain")
+    assert (report.task, report.rows) == ("language", 40)
 
 
 def test_what_is_undecided_has_choices(tmp_path: Path) -> None:

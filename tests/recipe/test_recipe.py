@@ -57,7 +57,7 @@ def test_the_recipes_that_ship_load_and_have_a_description() -> None:
         assert recipe.source == name
         kind = name.rpartition("-")[2]
         if recipe.task == "translate":
-            known = dict.fromkeys(("transformer", "ladder", "student"), "transformer")
+            known = dict.fromkeys(("transformer", "ladder", "student", "table2"), "transformer")
             known["convolutional"] = "convolutional"
             assert recipe.model.architecture == known.get(kind, "recurrent")
         elif recipe.task != "language":
@@ -116,6 +116,7 @@ def test_the_last_override_wins_and_cannot_smuggle_in_a_second_key() -> None:
     ("override", "parts"),
     [
         ("model.wdith=64", ["model.wdith", 'architecture = "transformer"', "did you mean model.width?"]),
+        ("trian.max_steps=1", ["did you mean train?", "from the override trian.max_steps=1"]),
         ("train.lerning_rate=1", ["did you mean train.learning_rate?", "from the override train.lerning_rate=1"]),
         ("train.beam=3", ["did you mean search.beam?"]),
         ("model.cell=gru", ["another architecture"]),

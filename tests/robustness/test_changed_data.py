@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harken.recipe import as_recipe
 from harken.tasks.data_record import READING, DataRecord
+from harken.tasks.registry import job_of
 
 SHORT = [
     "train.max_steps=2",
@@ -363,3 +365,17 @@ def test_splits_that_were_read_in_another_way_are_compared(
     record.reading = READING - 1
     record.save(folder)
     refused(harken("evaluate", folder), "the train split has 60 examples where the run was started on 59")
+
+
+def test_pictures_of_a_captions_table_are_input_files(tmp_path: Path) -> None:
+    """The pictures that a captioner's training table names are compared too, not only the table."""
+    table = tmp_path / "a.csv"
+    table.write_text("image,caption\n1.png,a dog\n")
+    (tmp_path / "1.png").write_bytes(b"png")
+    recipe = as_recipe({"task": "caption", "data": {"train": str(table)}})
+    job = job_of("caption")
+    record = DataRecord.of(job, recipe)
+    assert {source.key for source in record.files} == {"data.train"}
+    assert record.changes(job, recipe) == []
+    (tmp_path / "1.png").write_bytes(b"PNG")
+    assert ["other content" in change.text for change in record.changes(job, recipe)] == [True]

@@ -234,7 +234,7 @@ def test_time_and_cancellation_end_a_search_with_what_it_has() -> None:
         ({"temperature": 0.5}, "search.temperature is for sampling; also set search.sample = true"),
         ({"sample": True, "diversity_groups": 5}, "leave it out where search.sample is true"),
         ({"patience": 2.0, "stopping": "exact"}, "patience is for"),
-        ({"beams": 4}, "no option of the search called 'beams'"),
+        ({"beams": 4}, r"no option of the search called 'beams'; did you mean 'beam'\?"),
         ({"top_p": 1.5, "sample": True}, "search.top_p: "),
     ],
 )

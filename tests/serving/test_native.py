@@ -68,6 +68,34 @@ def test_a_translation_is_that_of_the_translator(client: Any, translator: Any) -
     assert [one["source"] for one in found] == texts
 
 
+def test_a_request_names_a_model_or_one_of_its_adapters(tiny_model: Callable[[str], Path], tmp_path: Path) -> None:
+    base, pairs = tiny_model("phrasebook-transformer"), tmp_path / "pairs.tsv"
+    pairs.write_text(
+        "".join(f"the {noun} number {row}\tle {noun} est {row}\n" for noun in ("cat", "dog") for row in range(20))
+    )
+    short = [
+        "train.max_steps=4",
+        "train.learning_rate=0.3",
+        "train.average=0",
+        "train.warmup_steps=0",
+        "data.markup=[]",
+    ]
+    machine = ["train.workers=1", "train.threads=1", "train.device=cpu", "train.precision=float32"]
+    for name in ("first", "second"):
+        overrides = [f"adapt.rank={len(name) - 4}", *short, *machine]
+        harken.train(pairs, tmp_path / name, start=base, overrides=overrides, progress=False)
+    folders = [base, tmp_path / "first", tmp_path / "second"]
+    scores = {folder.name: harken.load(folder).score(["the cat"], ["NON cat"])[0].log_probability for folder in folders}
+    assert len({*scores.values()}) == 3
+    with TestClient(create_app(folders, ServerSettings(workers=0))) as client:
+        for name, score in scores.items():
+            answer = client.post("/v1/score", json={"model": name, "text": "the cat", "target": "NON cat"}).json()
+            assert answer["model"] == name and answer["results"][0]["log_probability"] == pytest.approx(score)
+            translated = client.post("/v1/translate", json={"model": name, "text": "the cat"}).json()
+            assert translated["model"] == name
+        assert client.post("/v1/translate", json={"text": "the cat"}).json()["model"] == base.name
+
+
 def test_search_options_tokens_and_attention(client: Any, translator: Any) -> None:
     (found,) = results(client, "translate", text=SENTENCE, beam=3, nbest=3, tokens=True, attention=True)
     wanted = translator.nbest([SENTENCE], 3, beam=3)[0]

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,13 @@ def test_runs_are_a_frame_with_the_keys_that_differ(swept: harken.Sweep) -> None
     frame = harken.runs(swept.folder)
     assert {"state", "metric", "score", "parameters", "seconds", "model.cell", "train.seed"} <= set(frame.columns)
     assert "model.width" not in frame.columns
+    other = swept.folder / "other"
+    other.mkdir()
+    (other / "recipe.toml").write_text('task = "classify"\n[data]\ncorpus = "opinions"\n')
+    (other / "metrics.jsonl").write_text("")
+    assert len(harken.runs(swept.folder)) == len(frame) + 1
+    assert set(harken.runs(swept.folder).columns) == set(frame.columns)  # keys of another job are not between them
+    shutil.rmtree(other)
     with pytest.raises(UserError, match="does not exist"):
         harken.runs(swept.folder / "nothing")
 

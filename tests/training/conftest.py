@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from harken.training.adapter import Adapter
 from harken.training.config import TrainConfig
 from harken.training.display import NullDisplay, Throughput
 from harken.training.loop import Trainer
@@ -29,13 +30,14 @@ class TableTask:
     monitor = "loss"
     mode = "min"
 
-    def __init__(self, dropout: float = 0.2, batch: int = 4, shuffled: bool = True) -> None:
+    def __init__(self, dropout: float = 0.2, batch: int = 4, shuffled: bool = True, rank: int = 0) -> None:
         numbers = np.random.default_rng(7)
         self.inputs = torch.tensor(numbers.normal(size=(ROWS + 8, 3)), dtype=torch.float32)
         self.outputs = self.inputs @ torch.tensor([1.0, -2.0, 0.5]) + 0.1
         self.batch, self.shuffled = batch, shuffled
         torch.manual_seed(11)
         self.model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1))
+        self.adapter = Adapter(self.model, rank, "no file") if rank else None
 
     def epoch(self, number: int) -> Sequence[np.ndarray]:
         order = np.random.default_rng(number).permutation(ROWS) if self.shuffled else np.arange(ROWS)

@@ -166,7 +166,10 @@ def test_a_budget_of_minutes_is_that_of_the_whole_command(
     run = trainer(clock.timed(table, 0.1, validation), max_minutes=2, validate_every=every, checkpoint_every=10_000)
     run.started = clock.now
     clock.now += 25  # modules are loaded, data is read, a tokenizer is trained
+    lines: list[str] = []
+    run.display.log = lines.append
     state = run.run()
+    assert not any(line.startswith("note:") for line in lines)  # there is time for training
     assert 0.8 * 120 <= clock.now - run.started <= 1.02 * 120
     assert state.stopped_by == "max_minutes" and state.validated_step == state.step
     after = clock.now
@@ -180,9 +183,13 @@ def test_a_budget_that_is_spent_before_the_first_update_trains_a_little(
     trainer: Callable, table: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock(monkeypatch)
+    lines: list[str] = []
     run = trainer(clock.timed(table, 0.1, lambda _: 1.0), max_minutes=1)
+    run.display.log = lines.append
     clock.now += 90
     assert run.run().seconds == pytest.approx(6, abs=2)
+    [note] = [line for line in lines if line.startswith("note:")]
+    assert "max_minutes = 1 is left for training: 90 s passed before it" in note and "max_minutes = 1.8" in note
     state = trainer(clock.timed(table, 0.1, lambda _: 1e4), "slow", max_minutes=1).run()
     assert state.step == 1 and state.validated_step == 1
 

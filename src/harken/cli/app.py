@@ -13,6 +13,7 @@ from harken.cli.inspection.beam import beam
 from harken.cli.inspection.inspect import inspect
 from harken.cli.inspection.lab import lab
 from harken.cli.inspection.ladder import ladder
+from harken.cli.inspection.learn import learn
 from harken.cli.inspection.table2 import table2
 from harken.cli.jobs.score import score
 from harken.cli.predict import PASSED_ON, JobGroup, add_command, add_commands, add_job_commands, predict
@@ -49,7 +50,7 @@ add_commands(app, average, export, clean, backtranslate)
 add_command(app, predict, context_settings=PASSED_ON)
 add_job_commands(app)
 add_command(app, score)
-add_commands(app, attention, beam, inspect, ladder, table2, lab, serve, studio)
+add_commands(app, attention, beam, inspect, ladder, table2, lab, learn, serve, studio)
 app.add_typer(embed, name="embed")
 
 

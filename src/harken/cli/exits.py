@@ -19,7 +19,7 @@ from typing import Any
 import typer
 
 from harken.cli.messages import logger
-from harken.errors import Interrupted, MachineError, UserError
+from harken.errors import STOP_SIGNALS, Interrupted, MachineError, UserError
 
 OPTIONS = {  # arguments in Python -> options
     "resume=True": "--resume",
@@ -114,8 +114,8 @@ def raise_on_signals() -> None:
     def stop(number: int, frame: Any) -> None:
         raise Interrupted(number)
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP, and that is respected
+    for number in STOP_SIGNALS:
+        if signal.getsignal(number) == signal.SIG_DFL:  # not SIGINT; nohup ignores SIGHUP, and that is respected
             signal.signal(number, stop)
 
 

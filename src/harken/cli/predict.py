@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 Command = Callable[..., None]
 RUNNERS = {"translate": "harken.cli.jobs.translate"}  # modules that run a command whose output can be resumed
+NOTED = 3  # words that a note names
 PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True}  # `predict` leaves options to another command
 
 
@@ -115,7 +116,7 @@ def predict_all(
                 print(part, end="", flush=True)
             print()
         return
-    number, drawn = 0, list[Result]()
+    number, unseen, drawn = 0, list[str](), list[Result]()  # the first unseen word of a text
     with counting(interface.unit, command.value is not None and not sys.stdout.isatty()) as tick:
         for batch in in_batches(inputs, command.value, interface.batch):
             results = map(as_result, job.predict(model, batch, options, tick))
@@ -128,8 +129,15 @@ def predict_all(
                 for note in result.notes:
                     logger.info(note)
                 number += 1
+                unseen += model.unseen_words(example)[:1] if isinstance(example, str) else []
                 if command.out is not None:
                     drawn.append(result)
+    if unseen:
+        shown = ", ".join(list(dict.fromkeys(unseen))[:NOTED])
+        logger.info(
+            f"{len(unseen):,} of {number:,} {interface.unit} have words or letters that training did not have "
+            f"({shown}); the answers are guesses there"
+        )
     if command.out is not None:
         save_figure(job.figure(drawn), command.out)
 

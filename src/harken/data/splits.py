@@ -14,7 +14,8 @@ another `valid_size` changes no test row. What this means when a file grows:
     a count     a new row may take the place of the last held-out group, which goes to the part after it
     both        no training row ever becomes a held-out row, so a model is never tested on what it was trained on
 
-The one exception is a group that grows beyond the count, which then no longer fits and stays in training. Running text
+The one exception is a group that grows beyond the count, which then no longer fits and stays in training. Strata
+(classes) are divided each on its own by `stratified_groups`, in the same order of u. Running text
 and time series are not drawn but cut by position (`cut_by_position`), because neighbours belong together.
 
 >>> parts = split_groups(["go", "run", "go", "stop"], {"valid": 1}, seed=1)
@@ -25,6 +26,7 @@ and time series are not drawn but cut by position (`cut_by_position`), because n
 from __future__ import annotations
 
 import hashlib
+import math
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -101,6 +103,46 @@ def split_groups(
         parts[part_of.get(position, TRAIN)].append(row)
     if not parts[TRAIN]:
         raise _nothing_left(sizes, len(keys), len(set(keys)), TRAIN)
+    return parts
+
+
+def stratified_groups(
+    keys: Sequence[str], strata: Sequence[str], sizes: Mapping[str, Size], seed: int
+) -> dict[str, list[int]]:
+    """As `split_groups`, with the same share of every stratum in each part, and of each at least a group in training.
+
+    A stratum's groups with the smallest u are held out: as many as its share, rounded so that the parts have their
+    sizes. A group belongs to the stratum of its first row. When a stratum grows, rows may change their part.
+
+    Raises:
+        UserError: a part would be empty.
+
+    >>> rows, classes = [f"row {number}" for number in range(24)], ["often"] * 20 + ["rare"] * 4
+    >>> parts = stratified_groups(rows, classes, {"test": 0.25}, seed=1)
+    >>> Counter(classes[row] for row in parts["test"]) == {"often": 5, "rare": 1}
+    True
+    """
+    owners: dict[str, str] = {}
+    for key, stratum in zip(keys, strata, strict=True):
+        owners.setdefault(key, stratum)
+    members: dict[str, list[str]] = {stratum: [] for stratum in sorted(set(owners.values()))}
+    for key in sorted(owners, key=lambda key: group_position(seed, key)):
+        members[owners[key]].append(key)
+    part_of: dict[str, str] = {}
+    for name, size in sizes.items():
+        share, most = size if isinstance(size, tuple) else (1.0, size) if isinstance(size, int) else (size, len(keys))
+        share, carried = min(share, most / len(keys)), 0.0
+        for groups in members.values():
+            rest = [key for key in groups if key not in part_of]
+            exact = share * len(groups) + carried
+            count = max(0, min(math.floor(exact + 0.5), len(rest) - 1))
+            carried = min(1.0, exact - count)
+            part_of |= dict.fromkeys(rest[:count], name)
+    parts: dict[str, list[int]] = {name: [] for name in (*sizes, TRAIN)}
+    for row, key in enumerate(keys):
+        parts[part_of.get(key, TRAIN)].append(row)
+    if empty := next((name for name in parts if not parts[name]), None):
+        raise _nothing_left(sizes, len(keys), len(owners), empty)
     return parts
 
 
@@ -271,17 +313,6 @@ class Parts:
     def parts(self) -> dict[str, Any]:
         """Every part by its name."""
         return {TRAIN: self.train, "valid": self.valid, **self.tests}
-
-    def part(self, name: str) -> Any:
-        """One part.
-
-        Raises:
-            UserError: there is none of this name.
-        """
-        parts = {own: rows for own, rows in self.parts().items() if len(rows)}
-        if name not in parts:
-            raise UserError(f"{self.name} has no split {name!r}; choose --split {' or '.join(parts)}, or give files")
-        return parts[name]
 
     def digests(self) -> dict[str, str]:
         """A digest of every part, to be stored with a run and compared later (`changed_parts`)."""

@@ -1,5 +1,7 @@
 """Trained translators in the formats of other runtimes: ONNX, CTranslate2, Hugging Face's and Argos Translate's.
 
+The format "harken" is a model folder that needs no other: an adapter is merged into the weights of its base.
+
 model = harken.load("runs/demo")
 export_model(model, "onnx", "runs/demo-onnx")
 """
@@ -18,12 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "export_model"]
 
-Format = Literal["onnx", "ctranslate2", "huggingface", "argos"]
+Format = Literal["onnx", "ctranslate2", "huggingface", "argos", "harken"]
 FORMATS = {
     "onnx": "ONNX",
     "ctranslate2": "CTranslate2",
     "huggingface": "Hugging Face's format",
     "argos": "a package of Argos Translate",
+    "harken": "a model folder of harken",
 }
 
 README = """# {name}
@@ -58,6 +61,8 @@ def export_model(translator: Translator, to: Format, out: Path | str) -> Path:
         "huggingface": export_huggingface,
         "argos": export_argos,
     }
+    if to == "harken":
+        return _export_whole(translator, out)
     if inner_tokenizer(translator.source) is not translator.source or forced_tokens(translator.target):
         raise UserError(
             f"{FORMATS[to]} has no form for tokens around every text (tokenizer.languages, source_prefix, "
@@ -66,6 +71,20 @@ def export_model(translator: Translator, to: Format, out: Path | str) -> Path:
     with atomic_folder(out) as temporary:
         (temporary / "README.md").write_text(_describe(translator, to), encoding="utf-8")
         exporters[to](translator, temporary)
+    return expand_user(out)
+
+
+def _export_whole(translator: Translator, out: Path | str) -> Path:
+    """Write a copy of the translator's folder with all weights in it."""
+    from harken.tasks.averaging import copy_files
+    from harken.tasks.registry import job_of
+    from harken.training.folder import CARD, MODEL
+    from harken.training.weights import save_tensors, state_of
+
+    assert translator.folder is not None, "a translator of `harken.load` has its folder"
+    with atomic_folder(out) as temporary:
+        save_tensors(temporary / MODEL, state_of(translator.model))
+        copy_files(translator.folder, temporary, {CARD, *job_of(translator.recipe.task).artifact_names()})
     return expand_user(out)
 
 

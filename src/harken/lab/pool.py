@@ -14,13 +14,13 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from multiprocessing import connection, get_all_start_methods
+from multiprocessing import connection
 from typing import Any
 
 import torch
 
 from harken.lab.experiment import Progress, Settings
-from harken.machine import available_cores
+from harken.machine import CAN_FORK, available_cores
 from harken.worker_pool import WorkerPool
 
 MOST = 8  # more processes are limited by memory bandwidth
@@ -72,7 +72,7 @@ def spread(
     def report(done: int, index: int) -> None:
         progress(span[0] + (span[1] - span[0]) * done / len(jobs), describe(*jobs[index]))
 
-    if workers < 2 or "fork" not in get_all_start_methods():
+    if workers < 2 or not CAN_FORK:
         with one_thread():
             for index in waiting:
                 results[index] = work(jobs[index])

@@ -34,7 +34,7 @@ from harken.recipe.files import parse, read_text
 from harken.sweeps.local import import_trainer, machine_overrides
 from harken.sweeps.processes import run_each
 
-RECIPE, RECORD = "europarl-table2", "record.jsonl"
+RECIPE, RECORD, SHARED = "europarl-table2", "record.jsonl", "shared.json"
 BUDGETS = (1e15, 3e15, 1e16)
 REFERENCE = 1e15  # FLOPs at which batches are as large as the recipe says
 SETTINGS = ((1.0, 0.1), (2.0, 0.0), (0.5, 0.1), (1.0, 0.0), (2.0, 0.1), (0.5, 0.0))  # factor of the rate, dropout
@@ -182,10 +182,10 @@ class Table2:
             seconds: stop what then still runs; it goes on the next time.
 
         Raises:
-            UserError: a recipe or data that is wrong.
+            UserError: a recipe or data that is wrong, or a folder with the table of another recipe.
         """
         until = None if seconds is None else time.monotonic() + seconds
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._own_folder()
         import_trainer(as_recipe(*self.recipe_of(next(iter(self.families.values())))))
         for _, outcome in run_each(lambda item, slot: self.measure(), [0]):  # a fork of CUDA would not work
             if outcome.error:
@@ -206,15 +206,15 @@ class Table2:
 
     def missing(self) -> list[tuple[Run, bool]]:
         """What can be done now, the most telling first: runs, and whether they are scored on the reported pairs."""
-        first, smallest, families = self.seeds[0], self.budgets[0], self.families
-        trials = range(self.trials if self.trials > 1 else 0)
-        items = [(Run(name, smallest, first, trial), False) for trial in trials for name in families]
+        first, smallest = self.seeds[0], self.budgets[0]
+        items = [(Run(ENSEMBLE, budget, 0, 0), True) for budget in self.budgets if self.members(budget)]
         for seed in self.seeds:
             for budget in self.budgets:
-                for name in families:
-                    if budget <= families[name].most and (trial := self.choice(name)) is not None:
+                for name, family in self.families.items():
+                    if budget <= family.most and (trial := self.choice(name)) is not None:
                         items.append((Run(name, budget, seed, trial), True))
-        items += [(Run(ENSEMBLE, budget, 0, 0), True) for budget in self.budgets if self.members(budget)]
+                for trial in range(self.trials if self.trials > 1 and (seed, budget) == (first, smallest) else 0):
+                    items += [(Run(name, budget, seed, trial), False) for name in self.families]
         known = self.record.entries
         return [(run, scores) for run, scores in items if ("bleu" if scores else "loss") not in known.get(run, {})]
 
@@ -347,6 +347,20 @@ class Table2:
             if item is not None:
                 order.append(item)
             yield item
+
+    def _own_folder(self) -> None:
+        """Note what all rows share; the files of the data may be in another place the next time.
+
+        Raises:
+            UserError: the folder holds the table of another recipe.
+        """
+        values = {key: table for key, table in parse(*read_text(self.recipe)).items() if key not in ("data", "model")}
+        shared = json.dumps([values, [change for change in self.overrides if not change.startswith("data.")]], indent=1)
+        path = self.folder / SHARED
+        if path.is_file() and path.read_text(encoding="utf-8") != shared:
+            raise UserError(f"{self.folder} holds the table of another recipe or --set; choose another --out")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, shared)
 
     def _remove_checkpoints(self, run: Run) -> None:
         """Leave the model of a run that is in the record, not the state of its optimizer."""

@@ -47,9 +47,9 @@ def ctc_loss(log_probs: Tensor, lengths: Tensor, targets: Tensor, target_lengths
     begin = torch.arange(width, device=targets.device) < 2
     alpha = torch.where(begin, emitted[:, 0], nothing)  # (B, width)
     for step in range(1, time):
-        one = torch.nn.functional.pad(alpha[:, :-1], (1, 0), value=-torch.inf)
+        shifted = torch.nn.functional.pad(alpha[:, :-1], (1, 0), value=-torch.inf)
         two = torch.nn.functional.pad(alpha[:, :-2], (2, 0), value=-torch.inf)[:, :width]
-        came = log_add(alpha, one, torch.where(skips, two, nothing))
+        came = log_add(alpha, shifted, torch.where(skips, two, nothing))
         alpha = torch.where((step < lengths)[:, None], came + emitted[:, step], alpha)
     last = 2 * target_lengths[:, None]
     ends = alpha.gather(1, torch.cat([last, (last - 1).clamp(min=0)], 1))  # (B, 2)
@@ -72,5 +72,5 @@ def frames_needed(target: Sequence[int]) -> int:
     >>> frames_needed([1, 2, 3]), frames_needed([7, 7]), frames_needed([])
     (3, 3, 1)
     """
-    repeats = sum(one == other for one, other in pairwise(target))
+    repeats = sum(symbol == other for symbol, other in pairwise(target))
     return max(1, len(target) + repeats)

@@ -65,7 +65,9 @@ def explain(
     keys.sort(
         key=lambda key: "." in key or problems[key][0]["type"] != "extra_forbidden"
     )  # stable: unknown tables first
-    sentence = _sentence(keys[0], problems[keys[0]], recipe, values, _place(keys[0], origin, overrides))
+    sentence = _sentence(
+        keys[0], problems[keys[0]], recipe, values, _place(keys[0], problems[keys[0]], origin, overrides)
+    )
     others = len(keys) - 1
     return sentence + (f" (and {others} other problem{'s' * (others > 1)})" if others else "")
 
@@ -154,10 +156,12 @@ def _default(recipe: type[BaseModel], location: Location) -> str:
     return f"; for example, use {list(default)}" if isinstance(default, (list, tuple)) else ""
 
 
-def _place(key: str, origin: str, overrides: Sequence[tuple[str, str]]) -> str:
-    """The file or override that the key came from."""
+def _place(key: str, problems: Sequence[Any], origin: str, overrides: Sequence[tuple[str, str]]) -> str:
+    """The file or override that the key came from; an unknown table came from an override of a key in it."""
+    is_unknown = problems[0]["type"] == "extra_forbidden"
     for overridden, written_as in reversed(overrides):
-        if key == overridden or key.startswith((f"{overridden}.", f"{overridden}[")):
+        is_inside = key.startswith((f"{overridden}.", f"{overridden}["))
+        if key == overridden or is_inside or (is_unknown and overridden.startswith(f"{key}.")):
             return f" (from the override {written_as})"
     return f" in {origin}"
 

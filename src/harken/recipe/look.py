@@ -21,9 +21,10 @@ from harken.data.io.columns import CELLS, Column, Table
 from harken.data.text.languages import detect, language_name
 from harken.data.text.scripts import estimate_words, script_of
 from harken.recipe.infer import Undecided, infer
+from harken.recipe.infer.columns import format_labels, length_facts
 from harken.recipe.infer.questions import train_command
 
-EXAMPLES, EXAMPLE_LENGTH, MOST_VALUES, MOST_COLUMNS = 3, 60, 10, 50
+EXAMPLES, EXAMPLE_LENGTH, MOST_COLUMNS = 3, 60, 50
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class ColumnFacts:
     examples: list[str]
     script: str = ""
     language: str | None = None  # its code
-    words: dict[str, float] = field(default_factory=dict)  # of a text: median, 95%, longest
+    words: dict[str, float] = field(default_factory=dict)  # of a text: median, 95%, most
     values: dict[str, int] = field(default_factory=dict)  # of labels, the most frequent first
 
     @property
@@ -60,6 +61,7 @@ class Look:
     command: str  # "" where the reason says what to do
     choices: list[str] = field(default_factory=list)
     num_columns: int = 0
+    more: dict[str, str] = field(default_factory=dict)  # what is no table: sentences, signals
 
     def to_dict(self) -> dict[str, Any]:
         """Values for JSON."""
@@ -71,16 +73,15 @@ class Look:
         rows = f"the first {self.rows:,} of the file" if self.is_sample else f"{self.rows:,}"
         if self.num_columns > len(self.columns):
             rows += f"; {self.num_columns:,} columns, of which the first {len(self.columns)} are shown"
-        if self.duplicates:
+        if self.duplicates and self.task != "tag":
             rows += f"; {self.duplicates:,} repeat an earlier one"
         labels = [
-            (f"labels in {column.name}", f"{_counts(column)}; the most frequent has a share of {column.majority:.1%}")
-            for column in self.columns
-            if column.majority is not None
+            (f"labels in {column.name}", format_labels(column.values)) for column in self.columns if column.values
         ]
         decided = (self.task, self.reason) if self.task else ("not decided", self.reason)
         return [
-            *([("rows", rows)] if self.columns else []),
+            *([("words" if self.task == "tag" else "rows", rows)] if self.columns else []),
+            *self.more.items(),
             *labels,
             ("job", ": ".join(decided)),
             *([("choices", "; ".join(self.choices))] if self.choices else []),
@@ -121,18 +122,19 @@ def look(path: str | Path) -> Look:
     Raises:
         UserError: the data does not exist or cannot be read; it says what to do.
     """
-    task, choices, command = None, list[str](), ""
+    task, choices, command, more = None, list[str](), "", dict[str, str]()
     try:
         inferred = infer(path)
         sample, task, reason, command = inferred.sample, inferred.task, inferred.reason, train_command(path)
+        more = inferred.facts()
     except Undecided as undecided:
         sample, reason, command, choices = undecided.sample, undecided.problem, undecided.command, undecided.labels
     if sample is None:
-        return Look(str(path), 0, False, [], 0, task, reason, command, choices)
+        return Look(str(path), 0, False, [], 0, task, reason, command, choices, more=more)
     repeated = len(sample.rows) - len({tuple(row) for row in sample.rows})
     columns = [describe(column) for column in _columns(sample)]
     facts = (str(path), len(sample.rows), sample.is_cut, columns, repeated)
-    return Look(*facts, task, reason, command, choices, len(sample.names))
+    return Look(*facts, task, reason, command, choices, len(sample.names), more)
 
 
 def _columns(sample: Table) -> Iterator[Column]:
@@ -155,14 +157,9 @@ def describe(column: Column) -> ColumnFacts:
         [_shortened(cell) for cell in list(dict.fromkeys(column.filled[:100]))[:EXAMPLES]],
         script_of(some.filled) if is_text else "",
         detect(some.filled) if is_text else None,
-        _word_counts(some.filled) if is_text else {},
+        length_facts([*map(estimate_words, some.filled)]) if is_text else {},
         dict(counts.most_common()),
     )
-
-
-def _word_counts(cells: Sequence[str]) -> dict[str, float]:
-    counts = sorted(map(estimate_words, cells))
-    return {"median": counts[len(counts) // 2], "95%": counts[int(0.95 * (len(counts) - 1))], "longest": counts[-1]}
 
 
 def _shortened(cell: str) -> str:
@@ -176,9 +173,3 @@ def _language(column: ColumnFacts) -> str:
 
 def _lengths(words: dict[str, float]) -> str:
     return ", ".join(f"{count:.0f}" for count in words.values())
-
-
-def _counts(column: ColumnFacts) -> str:
-    shown = list(column.values.items())[:MOST_VALUES]
-    more = f" and {len(column.values) - len(shown)} more" if len(column.values) > len(shown) else ""
-    return ", ".join(f"{value} {count:,}" for value, count in shown) + more

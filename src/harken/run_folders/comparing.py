@@ -19,7 +19,7 @@ from harken.run_folders.curves import short_names
 from harken.run_folders.reading import Run, number
 from harken.training.folder import MODEL, OUTPUTS
 from harken.training.log import NOT_METRICS, SIGNATURE
-from harken.training.weights import DIGEST
+from harken.training.weights import DIGEST, stored_metadata
 
 NOT_SET = "-"
 
@@ -71,11 +71,21 @@ def compare_runs(runs: Sequence[Run]) -> RunComparison:
 
 
 def differing_keys(runs: Sequence[Run], missing: Any = None) -> dict[str, list[Any]]:
-    """The keys of the recipes that are not the same in all runs, with their values; `missing` where one is not set."""
+    """The keys of the recipes that differ between runs of one task, with the values of all runs.
+
+    Args:
+        missing: the value where a key is not set.
+    """
     flat = [flat_recipe(run.recipe) for run in runs]
     keys = dict.fromkeys(key for recipe in flat for key in recipe)
     columns = {key: [recipe.get(key, missing) for recipe in flat] for key in keys}
-    return {key: values for key, values in columns.items() if any(value != values[0] for value in values)}
+    tasks = [recipe.get("task") for recipe in flat]
+    first = [tasks.index(task) for task in tasks]
+    return {
+        key: values
+        for key, values in columns.items()
+        if any(value != values[at] for value, at in zip(values, first, strict=True))
+    }
 
 
 def paired_tests(runs: Sequence[Run], names: Sequence[str]) -> list[dict[str, Any]]:
@@ -156,13 +166,7 @@ def outputs_of(folder: Path) -> dict[str, dict[str, list[str]]]:
 
 def model_digest(folder: Path) -> str | None:
     """The digest of the best weights, as their file states it."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(folder / MODEL, "pt") as stored:
-            return (stored.metadata() or {}).get(DIGEST)
-    except (OSError, SafetensorError):
-        return None
+    return stored_metadata(folder / MODEL).get(DIGEST)
 
 
 def flat_recipe(recipe: dict[str, Any], prefix: str = "") -> dict[str, Any]:

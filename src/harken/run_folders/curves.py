@@ -60,7 +60,7 @@ class RunCurves(Picture):
         panels.append(self._panel("Learning rate", "learning rate", lambda run: run.training, "learning_rate"))
         panels.append(self._panel("Speed", "tokens/s", lambda run: run.training, "tokens_per_second"))
         drawn = [panel for panel in panels if panel.series]
-        last = max((max(one.x) for panel in drawn for one in panel.series), default=1.0)
+        last = max((max(series.x) for panel in drawn for series in panel.series), default=1.0)
         ticks = [(tick, f"{tick:,.6g}") for tick in round_ticks(0.0, last, 4)]
         drawn = [replace(panel, x_limits=(0.0, last * 1.02), x_ticks=ticks) for panel in drawn]
         return [Figure(self.title, drawn, across=2 if len(drawn) == 4 else None)]
@@ -73,7 +73,7 @@ class RunCurves(Picture):
                 if x:
                     label = f"{name}, validation" if dashed else name
                     series.append(Series(label, x, y, dashed=dashed, colour=colour))
-        return Lines("Loss", AXES[self.axis], "loss", series, dots=any(len(one.x) == 1 for one in series))
+        return Lines("Loss", AXES[self.axis], "loss", series, dots=any(len(line.x) == 1 for line in series))
 
     def _panel(self, title: str, y_label: str, entries: Callable[[Run], list[dict[str, Any]]], key: str) -> Lines:
         series = []
@@ -81,7 +81,7 @@ class RunCurves(Picture):
             x, y = self._points(run, entries(run), key)
             if x:
                 series.append(Series(name, x, y, colour=colour))
-        dots = all(len(one.x) < 12 for one in series)
+        dots = all(len(line.x) < 12 for line in series)
         return Lines(title, AXES[self.axis], y_label, series, dots=dots)
 
     def _points(self, run: Run, entries: Sequence[dict[str, Any]], key: str) -> tuple[list[float], list[float]]:

@@ -16,7 +16,7 @@ def runs(folder: str | Path = "runs") -> Any:
     """The runs in a folder and below, the one that changed last first.
 
     Its columns are those of `harken runs --json` (state, task, model, metric, score, parameters, seconds ...) and every
-    key of the recipes that is not the same in all runs. Nothing in the folders is locked, loaded or changed.
+    key of the recipes that differs between runs of one task. Nothing in the folders is locked, loaded or changed.
 
     Returns:
         A `pandas.DataFrame` where pandas is installed, else a dict of columns.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import socket
 import time
 import tomllib
@@ -19,6 +18,7 @@ from statistics import median
 from typing import Any
 
 from harken.errors import UserError
+from harken.machine import is_alive
 from harken.training.folder import CARD, CHECKPOINTS, LOCK, MODEL, RECIPE
 from harken.training.log import METRICS, NOT_METRICS, read_metrics
 
@@ -223,13 +223,7 @@ def is_running(folder: Path) -> bool:
         return False
     if host != socket.gethostname():
         return time.time() - max(_modified(folder / METRICS), _modified(folder / LOCK)) < QUIET
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return pid > 0
+    return is_alive(pid)
 
 
 def monitored(validations: Sequence[dict[str, Any]]) -> str | None:

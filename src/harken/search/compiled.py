@@ -33,6 +33,7 @@ from harken.errors import UserError
 from harken.kernels.decoding.description import Recurrent, Transformer
 from harken.kernels.settings import kernels_enabled
 from harken.kernels.weights import ModelCache, Snapshot, has_hooks, is_frozen
+from harken.machine import CAN_FORK
 from harken.search.config import SearchOptions
 from harken.search.hypotheses import SPECIAL_TOKENS, Hypothesis
 from harken.search.rules.penalties import Shortlist
@@ -110,7 +111,8 @@ def _after_fork() -> None:
     _lock = threading.Lock()  # its owner may be a thread that the child does not have
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if CAN_FORK:
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _has_kernels(described: Transformer | Recurrent | None) -> bool:

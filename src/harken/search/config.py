@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from harken.errors import UserError
 from harken.search.conflicts import OF_OPTIONS, OF_TRANSLATION, Conflict, conflict_of
@@ -74,7 +76,9 @@ class SearchOptions(BaseModel):
         known = type(self).model_fields
         for name in changes:
             if name not in known:
-                raise UserError(f"there is no option of the search called {name!r}; choose from {', '.join(known)}")
+                near = get_close_matches(name, known, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"
+                raise UserError(f"there is no option of the search called {name!r}; {hint}")
         try:
             return type(self).model_validate({**self.model_dump(), **_with_implied(changes)})
         except ValidationError as problem:
@@ -110,6 +114,16 @@ class TranslationSearchConfig(SearchConfig):
     rerank: str | None = Field(None, description=OPTIONS["rerank"].description)
     rerank_weight: float = Field(0.5, ge=0, le=1, description=OPTIONS["rerank_weight"].description)
     rerank_reversed: bool = Field(False, description=OPTIONS["rerank_reversed"].description)
+
+    @field_validator("glossary", mode="before")
+    @classmethod
+    def _is_glossary(cls, value: Any) -> Any:
+        if value is None or isinstance(value, str | Mapping):
+            return value
+        raise ValueError(
+            f"a {type(value).__name__} is no glossary; give a dict from source to target terms, such as "
+            '{"letter": "message"}, or the path of a file with them'
+        )
 
 
 class CtcSearchConfig(BaseModel):

@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from harken.errors import UserError
+from harken.machine import require_fork
 from harken.serving.context import Serving
 from harken.serving.dialects import deepl, deepl_documents, jobs, libretranslate, native
 from harken.serving.documentation import documentation_page
@@ -109,7 +110,12 @@ def create_app(
 
 
 def protect(app: FastAPI, settings: ServerSettings, metrics: Metrics) -> FastAPI:
-    """The app with the middleware and the errors of every server of harken, as `run` wants it."""
+    """The app with the middleware and the errors of every server of harken, as `run` wants it.
+
+    Raises:
+        UserError: its workers cannot run on this system.
+    """
+    require_fork("serve models")
     app.state.settings, app.state.problem, app.state.stop = settings, None, None
     _add_errors(app)
     if settings.cors:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -138,47 +138,7 @@ class Serving:
             charge.add(self.check_texts(texts))
             yield charge.characters
 
-    async def call(
-        self,
-        client: Client,
-        model: ServedModel,
-        operation: str,
-        options: dict[str, Any],
-        items: Sequence[Any],
-        whole: bool = False,
-        seconds: float | None = None,
-        is_continued: bool = False,
-    ) -> list[Any]:
-        """The results of an operation, one for each item; batched with those of other calls unless `whole`.
-
-        Args:
-            seconds: the time that it has; default: the server's.
-            is_continued: an earlier call of the same request was accepted, so this one is, too.
-
-        Raises:
-            ApiError: see `Engine.submit`.
-        """
-        return await self.engine.submit(
-            self._work(client, model, operation, options, items, whole, is_continued), seconds
-        )
-
-    def events(
-        self,
-        client: Client,
-        model: ServedModel,
-        operation: str,
-        options: dict[str, Any],
-        item: Any,
-        seconds: float | None = None,
-    ) -> AsyncIterator[dict[str, Any]]:
-        """The events of a stream.
-
-        Args:
-            seconds: as in `call`.
-        """
-        return self.engine.stream(self._work(client, model, operation, options, [item]), seconds)
-
-    def _work(
+    def work(
         self,
         client: Client,
         model: ServedModel,
@@ -188,6 +148,7 @@ class Serving:
         whole: bool = False,
         is_continued: bool = False,
     ) -> Work:
+        """A call of a model for a client, as `Engine.submit` and `Engine.stream` take it; see `Work`."""
         costs = self.costs(model, options, items)
         return Work(model.name, operation, options, list(items), client.name, costs, whole, is_continued)
 

@@ -48,4 +48,4 @@ class Detector:
         shares = {code: math.exp((score - best) / spread) for code, score in scores.items()}
         total = sum(shares.values())
         detected = [Detected(code, round(100 * share / total, 1)) for code, share in shares.items()]
-        return sorted(detected, key=lambda one: -one.confidence)
+        return sorted(detected, key=lambda language: -language.confidence)

@@ -144,7 +144,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def describe_model(name: str, folder: Path) -> dict[str, Any]:
-    """What the page needs to know of a model, from its recipe."""
+    """The facts that the page needs of a model, from its recipe."""
     recipe = cached_run(folder).recipe
     model, data, search = (recipe.get(table, {}) for table in ("model", "data", "search"))
     return {

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from harken.machine import available_cores
+from harken.machine import available_cores, require_fork
 from harken.recipe import Recipe
 from harken.sweeps.processes import run_each
 from harken.sweeps.results import Sweep
@@ -53,6 +53,7 @@ def import_trainer(recipe: Recipe) -> None:
 
 def run_trials(sweep: Sweep, settings: Settings) -> None:
     """Train what is not trained yet; errors of trials are recorded and do not end the others."""
+    require_fork("train sweeps")
     plan, alive, before = sweep.plan, list(sweep.plan.settings), 0.0
     import_trainer(plan.base_recipe)
     for share, count in rungs(len(alive), settings.halving):

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -108,13 +109,14 @@ class TokenizerPairArtifact(Artifact[tuple[Tokenizer, Tokenizer]]):
 
 
 class JsonArtifact(Artifact[T]):
-    """A plain value in a JSON file, checked against its type when it is read."""
+    """A plain value or a dataclass in a JSON file, checked against its type when it is read."""
 
-    def __init__(self, file: str, kind: Any) -> None:
-        self.file, self.kind, self.names = file, kind, frozenset((file,))
+    def __init__(self, file: str, kind: Any, indent: int | None = None) -> None:
+        self.file, self.kind, self.indent, self.names = file, kind, indent, frozenset((file,))
 
     def save(self, value: T, folder: Path) -> None:
-        atomic_write(folder / self.file, json.dumps(value, ensure_ascii=False) + "\n")
+        content: Any = asdict(value) if is_dataclass(value) else value  # type: ignore[arg-type]
+        atomic_write(folder / self.file, json.dumps(content, ensure_ascii=False, indent=self.indent) + "\n")
 
     def load(self, folder: Path) -> T:
         from pydantic import TypeAdapter, ValidationError

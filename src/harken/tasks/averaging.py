@@ -8,7 +8,7 @@ averaging: Junczys-Dowmunt et al. (2016); fine-tuned models: Wortsman et al. (20
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from harken.tasks.data_record import DATA
 from harken.tasks.registry import job_of
 from harken.training.digests import DIGESTS
 from harken.training.folder import CARD, MODEL, RECIPE
-from harken.training.weights import load_tensors, save_tensors
+from harken.training.weights import read_weights, save_tensors
 
 UNRELATED = 0.5  # mean cosine of weight matrices below which models hardly descend from one run
 
@@ -58,31 +58,38 @@ def average_models(folders: Sequence[Path | str], out: Path | str, weights: Sequ
     first: dict[str, Tensor] = {}
     cosines: list[float] = []
     for path, weight in zip(paths, weights, strict=True):
-        tensors = load_tensors(path / MODEL)[0]
-        if first and {name: one.shape for name, one in tensors.items()} != {
-            name: one.shape for name, one in first.items()
+        tensors = read_weights(path / MODEL)[0]
+        if first and {name: tensor.shape for name, tensor in tensors.items()} != {
+            name: tensor.shape for name, tensor in first.items()
         }:
             raise UserError(f"{path} has other weights than {paths[0]}; average models of one network")
-        for name, one in tensors.items():
-            if first and one.dim() > 1 and one.is_floating_point():
-                cosines.append(float(F.cosine_similarity(one.flatten().float(), first[name].flatten().float(), dim=0)))
-            if one.is_floating_point():
-                share = one.double() * (weight / sum(weights))
+        for name, tensor in tensors.items():
+            if first and tensor.dim() > 1 and tensor.is_floating_point():
+                cosines.append(
+                    float(F.cosine_similarity(tensor.flatten().float(), first[name].flatten().float(), dim=0))
+                )
+            if tensor.is_floating_point():
+                share = tensor.double() * (weight / sum(weights))
                 total[name] = share if name not in total else total[name] + share
             else:
-                total.setdefault(name, one)
+                total.setdefault(name, tensor)
         first = first or tensors
     with atomic_folder(out) as temporary:
-        save_tensors(temporary / MODEL, {name: one.to(first[name].dtype) for name, one in total.items()})
-        for name in (RECIPE, DATA, DIGESTS, *sorted(names)):
-            if (paths[0] / name).is_dir():
-                shutil.copytree(paths[0] / name, temporary / name)
-            elif (paths[0] / name).is_file():
-                shutil.copy(paths[0] / name, temporary / name)
+        save_tensors(temporary / MODEL, {name: tensor.to(first[name].dtype) for name, tensor in total.items()})
+        copy_files(paths[0], temporary, names)
         rows = "".join(f"| {path.name} | {weight:g} |\n" for path, weight in zip(paths, weights, strict=True))
         title = f"# Average of {len(paths)} models\n\n| Model | Weight |\n| --- | --- |\n"
         atomic_write(temporary / CARD, f"{title}{rows}\nScores on test sets: `harken evaluate`.\n")
     return float(torch.tensor(cosines).mean()) if cosines else 1.0
+
+
+def copy_files(folder: Path, target: Path, names: Iterable[str]) -> None:
+    """Copy what a model folder has beside its weights and card: the recipe, digests, and the artifacts `names`."""
+    for name in (RECIPE, DATA, DIGESTS, *sorted(names)):
+        if (folder / name).is_dir():
+            shutil.copytree(folder / name, target / name)
+        elif (folder / name).is_file():
+            shutil.copy(folder / name, target / name)
 
 
 def _require_same(mine: Path, recipe: Any, theirs: Path, other: Any, names: frozenset[str]) -> None:

@@ -14,7 +14,6 @@ A job computes it in `prepare` (`Baseline`, stored by `BASELINE`), and `compare`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,8 +22,7 @@ from typing import Any
 from harken.data.rows import Rows
 from harken.data.splits import digest
 from harken.errors import UserError
-from harken.files import atomic_write
-from harken.tasks.artifacts import Artifact, JsonArtifact, damaged
+from harken.tasks.artifacts import JsonArtifact, damaged
 from harken.tasks.scores import Metric, Scores
 
 COUNT = "count"  # of the examples of a split, beside its scores
@@ -71,27 +69,21 @@ class Baseline:
         )
 
 
-class BaselineArtifact(Artifact[Baseline]):
+class BaselineArtifact(JsonArtifact[Baseline]):
     """baseline.json."""
 
-    file = JsonArtifact[Baseline]("baseline.json", Baseline)
-    names = file.names
-
-    def save(self, value: Baseline, folder: Path) -> None:
-        atomic_write(folder / self.file.file, json.dumps(asdict(value), ensure_ascii=False) + "\n")
-
     def load(self, folder: Path) -> Baseline:
-        baseline = self.file.load(folder)
+        baseline = super().load(folder)
         if any(baseline.metric not in scores or COUNT not in scores for scores in baseline.scores.values()):
-            raise damaged(folder / self.file.file)
+            raise damaged(folder / self.file)
         return baseline
 
     def find(self, folder: Path | None) -> Baseline | None:
         """Load the baseline of a run folder; None for a run without one."""
-        return self.load(folder) if folder is not None and (folder / self.file.file).is_file() else None
+        return self.load(folder) if folder is not None and (folder / self.file).is_file() else None
 
 
-BASELINE = BaselineArtifact()
+BASELINE = BaselineArtifact("baseline.json", Baseline)
 
 
 def learn_baseline(

@@ -1,6 +1,6 @@
 """data.json: the files, settings and splits that a run was started on, so that a change is noticed.
 
-    {"harken": "0.2.0",
+    {"harken": "1.0.0",
      "files": [{"key": "data.source", "path": "/home/me/train.en", "given": "train.en", "bytes": 52341, "lines": 1000,
                 "sha256": "..."}],
      "settings": {"data.seed": 1, ...},
@@ -66,10 +66,6 @@ class ChangedDataError(UserError):
         ways += [instead] if instead else []
         super().__init__(f"the data of {folder} changed: {first.text}{more}; {', or '.join(ways)}")
 
-    def saying(self, accept: str, instead: str = "") -> ChangedDataError:
-        """The same error with another way out, as the command line calls it."""
-        return ChangedDataError(self.folder, self.changes, accept, instead)
-
 
 @dataclass
 class DataRecord:
@@ -91,7 +87,7 @@ class DataRecord:
         Raises:
             UserError: a file cannot be read.
         """
-        before = {(source.key, source.name): one for source, one in known.files.items()} if known else {}
+        before = {(source.key, source.name): stored for source, stored in known.files.items()} if known else {}
         sources = job.input_files(recipe)
         fingerprints = {source: before.get((source.key, source.name)) or fingerprint(source) for source in sources}
         files = {source: known for source, known in fingerprints.items() if known is not None}
@@ -162,7 +158,9 @@ class DataRecord:
         old_names = {(source.key, source.name) for source in known}
         if not any(change.text for change in changes):
             new = [source for name, source in by_name.items() if name not in old_names and os.path.isfile(source.path)]
-            changes += [Change(f"{_shown(one.path)} ({one.key}) is new since the run was started") for one in new]
+            changes += [
+                Change(f"{_shown(source.path)} ({source.key}) is new since the run was started") for source in new
+            ]
         return changes
 
     def changes_for_evaluation(self, job: Job, recipe: Any) -> list[Change]:
@@ -179,22 +177,22 @@ class DataRecord:
             after = None if current is None else fingerprint(current)
             if after is None or after.sha256 != before.sha256:
                 changed.append((current or source, before, after))
-        for one, before, after in changed:
+        for source, before, after in changed:
             for other, other_before, other_after in changed:
                 hashes = after and after.sha256, other_after and other_after.sha256
-                if one is not other and hashes == (other_before.sha256, before.sha256):
-                    pair = f"{_shown(one.path)} ({one.key}) and {_shown(other.path)} ({other.key})"
+                if source is not other and hashes == (other_before.sha256, before.sha256):
+                    pair = f"{_shown(source.path)} ({source.key}) and {_shown(other.path)} ({other.key})"
                     return [Change(f"{pair} are swapped: each has the content that the other had")]
         return [
-            Change(describe_change(f"{_shown(one.path)} ({one.key})", before, after), after is None)
-            for one, before, after in changed
+            Change(describe_change(f"{_shown(source.path)} ({source.key})", before, after), after is None)
+            for source, before, after in changed
         ]
 
     def changes_of_parts(self, parts: dict[str, str]) -> list[Change]:
         """Which splits have other examples, though files and settings may be equal."""
         changes = []
         for name in changed_parts(self.parts, parts) if parts and self.parts else []:
-            old, new = (int(one.get(name, "0:").partition(":")[0]) for one in (self.parts, parts))
+            old, new = (int(digests.get(name, "0:").partition(":")[0]) for digests in (self.parts, parts))
             much = (
                 f"{new:,} examples where the run was started on {old:,}" if old != new else "other examples than then"
             )
@@ -242,7 +240,9 @@ class DataRecord:
             files[source] = Fingerprint(str(entry["sha256"]), int(entry["bytes"]), **counts)
             if "given" in entry:
                 given[source.key] = str(entry["given"])
-        accepted = [{"date": str(one["date"]), "changes": [*map(str, one["changes"])]} for one in content["accepted"]]
+        accepted = [
+            {"date": str(entry["date"]), "changes": [*map(str, entry["changes"])]} for entry in content["accepted"]
+        ]
         parts = {str(name): str(part) for name, part in content["parts"].items()}
         return cls(files, dict(content["settings"]), parts, accepted, given, int(content.get("reading", 0)))
 

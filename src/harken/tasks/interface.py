@@ -202,6 +202,8 @@ class Input:
     has_formats: ClassVar[bool] = False  # whether the command takes --format and --text-column
     is_replaceable: ClassVar[bool] = False  # whether it takes --replace
     example_key: str | None = None  # under which --json repeats a text, or the number of another example
+    opens_files: ClassVar[bool] = False  # whether the job itself opens the file that an example names
+    is_many_lines: ClassVar[bool] = False  # whether all lines of a file are one example
 
     def items(self, body: Any) -> list[dict[str, Any]]:
         """The items of a request.
@@ -341,6 +343,7 @@ class Files(Input):
     """Files, which a request uploads; in place of a folder, the files in it."""
 
     request: ClassVar[type] = FileRequest
+    opens_files: ClassVar[bool] = True
     argument: Argument = Argument("files", list[Path], "Files, folders, or - for a list on stdin.", is_required=True)
     label: str = "A file"
     noun: str = "file"

@@ -22,7 +22,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+from harken.tasks.interface import fields_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,7 +34,8 @@ def show_keywords(*sources: Any) -> Callable[[F], F]:
     """A decorator that shows `**options` as the keyword arguments of `sources`.
 
     Args:
-        sources: functions whose keyword-only arguments are taken, and typed dicts, whose keys have the default None.
+        sources: functions whose keyword-only arguments are taken, dataclasses of options (`harken.tasks.interface`),
+            and typed dicts, whose keys have the default None.
     """
 
     def decorate(function: F) -> F:
@@ -56,6 +60,13 @@ def _keywords(source: Any) -> Iterator[tuple[inspect.Parameter, str]]:
         for parameter in inspect.signature(source).parameters.values():
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
                 yield parameter, ""
+        return
+    if is_dataclass(source):
+        for field in fields_of(source).values():
+            parameter = inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.kind
+            )
+            yield parameter, field.option.description
         return
     for name, hint in get_type_hints(source, include_extras=True).items():
         kind, description = get_args(hint) if get_origin(hint) is Annotated else (hint, "")

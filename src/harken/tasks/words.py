@@ -12,16 +12,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from harken.data.io.token_rows import TokenRows
@@ -38,11 +38,9 @@ from harken.data.rows import (
 )
 from harken.data.tokenizers.tokens import BOS, EOS, SPECIALS, UNK
 from harken.errors import UserError
-from harken.files import atomic_write
 from harken.models.heads.character_features import WordBatch
-from harken.tasks.artifacts import ObjectArtifact
+from harken.tasks.artifacts import JsonArtifact
 
-FILE = "vocabulary.json"
 MOST_CHANNELS = 1 << 20
 LONGEST_WORD = 32  # characters that are read of a word: half from its start, half from its end
 
@@ -55,7 +53,7 @@ class Vocabulary:
     words: list[str] = field(default_factory=list)
     characters: list[str] = field(default_factory=list)
     lowercase: bool = False
-    channels: int = 0  # of frames, where a tagger reads signals
+    channels: Annotated[int, Field(ge=0, le=MOST_CHANNELS)] = 0  # of frames, where a tagger reads signals
 
     def __post_init__(self) -> None:
         first = len(SPECIALS)
@@ -122,27 +120,7 @@ class Vocabulary:
 
     def save(self, folder: Path) -> None:
         """Write the file into a model folder."""
-        atomic_write(folder / FILE, json.dumps(asdict(self), ensure_ascii=False, indent=0) + "\n")
-
-    @classmethod
-    def load(cls, folder: Path) -> Vocabulary:
-        """Load the vocabulary that `save` wrote.
-
-        Raises:
-            UserError: the file is missing or damaged.
-        """
-        path = folder / FILE
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            tags, words, characters = lists = [content[name] for name in ("tags", "words", "characters")]
-            if not all(isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in lists):
-                raise ValueError("its lists are no lists of texts")
-            channels = int(content["channels"])
-            if not 0 <= channels <= MOST_CHANNELS:
-                raise ValueError(f"{channels:.3g} channels")
-            return cls(tags, words, characters, bool(content["lowercase"]), channels)
-        except (OSError, ValueError, KeyError, TypeError) as problem:
-            raise UserError(f"{path} is no saved vocabulary ({problem}); copy the folder again or train anew") from None
+        VOCABULARY.save(self, folder)
 
 
 class WordCounts(NamedTuple):
@@ -180,7 +158,7 @@ class WordCounts(NamedTuple):
         return cls(*map(Counter, sentences.cached(["words", lowercase, min_count], compute)))
 
 
-VOCABULARY = ObjectArtifact(Vocabulary, FILE)
+VOCABULARY = JsonArtifact[Vocabulary]("vocabulary.json", Vocabulary, indent=0)
 
 
 class WordRows:

@@ -1,6 +1,6 @@
 """digests.json: the SHA-256 of every file that the weights of a model folder depend on.
 
-    {"harken": "0.2.0",
+    {"harken": "1.0.0",
      "files": {"source.json": "8c31...", "target.json": "02fe...", "recipe.toml [model]": "91ab...", ...}}
 
 Weights and checkpoints hold digests of their own (`harken.training.weights`), and data.json its fingerprint. Of

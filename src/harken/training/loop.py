@@ -37,7 +37,6 @@ from harken.training.stopping import Budget, StopSignals
 from harken.training.strategies import Strategy, choose_strategy
 from harken.training.strategies.base import is_out_of_memory
 from harken.training.task import Indices, Task, Work
-from harken.training.weights import save_tensors
 
 if TYPE_CHECKING:
     from harken.training.strategies.group import Group
@@ -139,6 +138,8 @@ class Trainer:
             self._save()  # from here on there is always something to resume from
         if budget.is_validation_unknown(state):
             self._foresee_validation()
+            if self.is_main and (note := budget.shortfall()):
+                self.display.log(note)
         while (budget.spent(state) < 1 or not state.step) and not self.ended:  # at least one update
             chosen = [next(batches) for _ in range(config.accumulate)]
             self.prefetcher.expect(self._upcoming())
@@ -187,7 +188,7 @@ class Trainer:
         began = state.seconds
         self.monitor.read()
         self.monitor.check_gradients()
-        with self.strategy.average.applied():
+        with self.strategy.averaged():
             metrics = self.strategy.validate()
             score, loss = metrics[self.task.monitor], metrics.get("loss")
             last = math.nan if state.best is None else state.best  # NaN is worse than any score
@@ -202,9 +203,7 @@ class Trainer:
                 better = score == last and loss is not None and state.best_loss is not None and loss < state.best_loss
             if better:  # also with an equal score and a lower loss
                 state.best_step, state.best_loss = state.step, loss
-                weights = self.strategy.weights()
-                if self.is_main:
-                    save_tensors(self.folder / MODEL, weights)
+                self.strategy.save_weights(self.folder / MODEL)
         self._tick()
         state.validated_step, state.validations = state.step, state.validations + 1
         state.validation_seconds += state.seconds - began

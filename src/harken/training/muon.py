@@ -70,9 +70,9 @@ class Muon(torch.optim.Optimizer):
         change = orthogonalised(gradient.lerp(momentum, MOMENTUM)).to(gradient.dtype)
         change = change * (rate * keep * 0.2 * max(rows, columns) ** 0.5)
         fade = 1.0 - rate * decay * keep
-        for parameter, buffer, one, new in zip(parameters, buffers, change, momentum, strict=True):
+        for parameter, buffer, update, new in zip(parameters, buffers, change, momentum, strict=True):
             buffer.copy_(new)
-            parameter.mul_(fade).sub_(one)
+            parameter.mul_(fade).sub_(update)
 
 
 def orthogonalised(matrices: Tensor) -> Tensor:

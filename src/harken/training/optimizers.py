@@ -41,7 +41,7 @@ KEYS = ("step", "exp_avg", "exp_avg_sq", "momentum_buffer")  # of an optimizer's
 def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """The optimizer of a recipe, with weight decay on matrices only, not on biases and norms."""
     hidden = hidden_matrices(model) if config.optimizer == "muon" else []
-    rest = [parameter for parameter in model.parameters() if not any(parameter is one for one in hidden)]
+    rest = [parameter for parameter in model.parameters() if not any(parameter is matrix for matrix in hidden)]
     matrices = [parameter for parameter in rest if parameter.dim() >= 2]
     vectors = [parameter for parameter in rest if parameter.dim() < 2]
     groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]

@@ -39,7 +39,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from harken.machine import available_cores
+from harken.machine import CAN_FORK, available_cores
 from harken.training.task import map_batch
 from harken.worker_pool import WorkerPool
 
@@ -187,7 +187,7 @@ class Prefetcher:
             return self.ready.pop(key)
         batch = self._collate(share)
         if self.coming:
-            self.ready = {_key(one): self._collate(one) for one in self.coming if _key(one) != key}
+            self.ready = {_key(indices): self._collate(indices) for indices in self.coming if _key(indices) != key}
             self.coming = []
         return batch
 
@@ -298,7 +298,7 @@ def collate_processes(task: Any, on_gpu: bool) -> int:
     enough are ready, so they take no more of the cores than the batches need. A rank of torchrun has none: they would
     be forked beside the threads of the other ranks' connections, and hold these open where the rank dies.
     """
-    if current_process().daemon or dist.is_initialized():  # a daemon may not have children
+    if not CAN_FORK or current_process().daemon or dist.is_initialized():  # a daemon may not have children
         return 0
     settings = task.settings
     if on_gpu:

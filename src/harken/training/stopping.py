@@ -10,6 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
+from harken.errors import STOP_SIGNALS
 from harken.training.checkpoints import Progress
 from harken.training.config import TrainConfig
 
@@ -18,7 +19,6 @@ LEAST_SHARE = 0.1  # of a budget in minutes that is trained, however long everyt
 MEASURING_SHARE = 0.1  # of a budget in minutes after which the time of a validation is measured again
 FINISHING_SHARE = 0.2  # of the time before the first update that writing the card and loading the model take ...
 LONGEST_FINISH = 0.03  # ... and at most this share of a budget in minutes
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Budget:
@@ -63,6 +63,17 @@ class Budget:
         """Seconds before the first update, of the last validation and checkpoint, and of all that follows."""
         finish = min(FINISHING_SHARE * self.before, LONGEST_FINISH * 60 * (self.config.max_minutes or 0.0))
         return self.before + self.validation + self.checkpoint + finish
+
+    def shortfall(self) -> str:
+        """A note where a budget in minutes leaves hardly any time for training; else empty."""
+        least = self.expected_outside() / (1 - LEAST_SHARE) / 60
+        if least <= (self.config.max_minutes or math.inf):
+            return ""
+        return (
+            f"note: hardly any of train.max_minutes = {self.config.max_minutes:g} is left for training: "
+            f"{self.before:.0f} s passed before it, and the last validation will take about {self.validation:.0f} s. "
+            f"At the current speed of this machine the least is train.max_minutes = {math.ceil(10 * least) / 10:g}"
+        )
 
     def spent(self, state: Progress) -> float:
         """The share of the budget that is used up, by whichever limit is nearest."""
@@ -115,7 +126,7 @@ class StopSignals:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self.before = {number: signal.signal(number, self._receive) for number in SIGNALS}
+            self.before = {number: signal.signal(number, self._receive) for number in STOP_SIGNALS}
         return self
 
     def __exit__(

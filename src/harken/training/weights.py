@@ -1,12 +1,16 @@
 """Model files: the weights of a network in safetensors with a digest, loaded whole or not at all.
 
 Reading a file can run no code. Files are written atomically and validated before use.
+
+The file of an adapter (`harken.training.adapter`) has the factors of each matrix, `A.NAME` and `B.NAME`, and the digest
+of the base that they belong to. The folder of the base is `adapt.start` of the recipe beside it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +22,12 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.overrides import TorchFunctionMode
 
 from harken.errors import UserError
-from harken.files import atomic_path
+from harken.files import atomic_path, expand_user, read_limited
 from harken.training.folder import MODEL, RECIPE
 
-DIGEST = "sha256"  # key of the metadata
+DIGEST, BASE = "sha256", "base"  # keys of the metadata: of the file itself, and of the base of an adapter
+DOWN, UP = "A", "B"  # factors of an adapter
+LARGEST_RECIPE = 10_000_000  # bytes
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
@@ -67,6 +73,83 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     if expected is not None:
         metadata[DIGEST] = expected
     return tensors, metadata
+
+
+def stored_metadata(path: Path) -> dict[str, str]:
+    """The metadata of a safetensors file, without its tensors; {} where it cannot be read."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as stored:
+            return dict(stored.metadata() or {})
+    except (OSError, SafetensorError):
+        return {}
+
+
+def lineage(path: Path) -> list[Path]:
+    """The files that a model file is read from: for an adapter that of its base first, else the file alone.
+
+    Raises:
+        UserError: the base is not there, or was written anew since the adapter was trained.
+    """
+    files = [path]
+    while expected := stored_metadata(files[0]).get(BASE):
+        adapter = files[0].parent
+        base = base_folder(adapter) / MODEL
+        if not base.is_file() or base in files:
+            raise UserError(
+                f"{adapter} is an adapter, and the model that it was trained on is not in {base.parent}; copy that "
+                f"model there, or beside {adapter.name}, or set adapt.start in {adapter / RECIPE} to its folder"
+            )
+        if stored_metadata(base).get(DIGEST) != expected:
+            raise UserError(
+                f"{adapter} is an adapter of other weights than those in {base}, which were written anew since (their "
+                "SHA-256 is another); restore the model that it was trained on, or train the adapter again"
+            )
+        files.insert(0, base)
+    return files
+
+
+def base_folder(adapter: Path) -> Path:
+    """The folder of an adapter's base: `adapt.start` of its recipe, or where that is not there, its name beside it."""
+    try:
+        recipe = tomllib.loads(read_limited(adapter / RECIPE, LARGEST_RECIPE).decode())
+        start = expand_user(str(recipe["adapt"]["start"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise UserError(f"{adapter} is an adapter, and adapt.start in its {RECIPE} names no base; restore it") from None
+    named, beside = adapter / start, adapter.parent / start.name
+    return named if named.is_dir() or not beside.is_dir() else beside
+
+
+def read_weights(path: Path, model: nn.Module | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of a model file, those of an adapter merged into its base, and the metadata of the base.
+
+    Args:
+        model: whose names the tensors of earlier versions get.
+
+    Raises:
+        UserError: a file is damaged, or an adapter does not fit its base.
+    """
+    paths = lineage(path)
+    try:
+        files = [load_tensors(file) for file in paths]
+    except UserError as problem:
+        raise UserError(f"{problem}; train the model again or copy it anew") from problem
+    if model is not None:
+        files = [(with_current_names(model, tensors), metadata) for tensors, metadata in files]
+    tensors, metadata = files[0]
+    for factors, _ in files[1:]:
+        for name in (key.removeprefix(f"{DOWN}.") for key in factors if key.startswith(f"{DOWN}.")):
+            try:
+                tensors[name] = merged(tensors[name], factors[f"{DOWN}.{name}"], factors[f"{UP}.{name}"])
+            except (KeyError, RuntimeError):
+                raise UserError(f"{path} does not fit its base (first difference: {name[:200]})") from None
+    return tensors, metadata
+
+
+def merged(original: Tensor, down: Tensor, up: Tensor) -> Tensor:
+    """W0 + B A, of an adapter's factors A (r, in) and B (out, r)."""
+    return torch.addmm(original.to(up.dtype), up, down)
 
 
 def digest_of(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
@@ -129,13 +212,15 @@ def with_current_names(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[
 def fitting_weights(folder: Path) -> Iterator[None]:
     """Open a model folder inside the block: what does not fit its weights is refused, before it exhausts the machine.
 
-    A network that registers more parameters than the folder's weights have bytes (four times their number) belongs to
-    another recipe. It is noticed at the first parameter too many, which is allocated but not yet filled.
+    A network that registers more parameters than the folder's weights, with those of an adapter's base, have bytes
+    (four times their number) belongs to another recipe. It is noticed at the first parameter too many, which is
+    allocated but not yet filled.
 
     Raises:
         UserError: the network is too large, or cannot be built from the recipe and the other files of the folder.
     """
-    allowed = SPARE + sum(path.stat().st_size for path in folder.rglob("*.safetensors") if path.is_file())
+    files = {*folder.rglob("*.safetensors"), *lineage(folder / MODEL)}
+    allowed = SPARE + sum(path.stat().st_size for path in files if path.is_file())
     count = 0
 
     def register(module: nn.Module, name: str, parameter: Tensor | None) -> None:
@@ -186,16 +271,13 @@ def without_initialization() -> TorchFunctionMode:
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    """Copy the tensors of a safetensors file into a model, all of them or none.
+    """Copy the tensors of a model file into a model, all of them or none; an adapter is merged into its base.
 
     Raises:
         UserError: the file is damaged, belongs to another recipe, or holds values that are not finite.
     """
-    try:
-        tensors, metadata = load_tensors(path)
-    except UserError as problem:
-        raise UserError(f"{problem}; train the model again or copy it anew") from problem
-    tensors, state = with_current_names(model, tensors), state_of(model)
+    tensors, metadata = read_weights(path, model)
+    state = state_of(model)
     optional = set() if DIGEST in metadata else set(state) - {name for name, _ in model.named_parameters()}
     wrong = sorted((set(tensors) ^ set(state)) - optional) or [
         name for name, value in tensors.items() if value.shape != state[name].shape
@@ -217,4 +299,4 @@ def load_weights(model: nn.Module, path: Path) -> None:
 
 def _is_finite(values: Tensor) -> bool:
     """Whether no value is NaN or infinite; the least and the largest show it, in one pass and without a mask."""
-    return not values.numel() or all(bool(torch.isfinite(one)) for one in torch.aminmax(values))
+    return not values.numel() or all(bool(torch.isfinite(bound)) for bound in torch.aminmax(values))

@@ -72,6 +72,8 @@ def test_a_quote_after_the_sample_is_a_letter_of_tsv_and_encloses_in_csv(tmp_pat
         (["Go.", "Va !"], [["we are leaving tomorrow", "nous partons demain"]] * 9, False),
         (["Hello", "Bonjour"], [["we are leaving tomorrow", "nous partons demain"]] * 9, False),
         (["English", "French"], [["we are leaving", "nous partons"]] * 9, True),
+        (["English", "Deutsch"], [["we are leaving", "wir gehen"]] * 9, True),
+        (["日本語", "英語"], [["行きます", "we are leaving"]] * 9, True),
         (["user_id", "phrase"], [["x7", "we are leaving"], ["x9", "we stay here"]], True),
         (["How happy are you with us, from 1 to 5?", "Day"], [["3", "2024-01-01"], ["4", "2024-01-02"]], True),
         (["1", "good film"], [["0", "bad film"]] * 9, False),

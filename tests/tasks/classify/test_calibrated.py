@@ -129,6 +129,22 @@ def test_a_folder_without_scales_has_a_temperature_of_1(model: Any, tmp_path: Pa
     assert "calibration_error_before" not in JOB.evaluate(again, "test", [], lambda done: None).to_dict()
 
 
+def test_a_run_that_was_started_without_scales_can_be_resumed(tmp_path: Path) -> None:
+    tables = {**recipe_of(), "model": {"architecture": "recurrent", "embedding": 8, "width": 8}}
+    first = harken.train(tables, tmp_path / "run", progress=False)
+    checkpoint = tmp_path / "run" / "checkpoint.safetensors"
+    tensors, metadata = load_tensors(checkpoint)
+    del tensors["model.scales"]  # of version 0.1
+    save_tensors(checkpoint, tensors, {"state": metadata["state"]})
+    steps = 2 * first.recipe.train.max_steps
+    model = harken.train(tables, tmp_path / "run", overrides=[f"train.max_steps={steps}"], resume=True, progress=False)
+    assert float(model.model.scales) != 1.0
+    with pytest.raises(UserError, match=r"has no model\.output"):
+        del tensors["model.output.weight"]
+        save_tensors(checkpoint, tensors, {"state": metadata["state"]})
+        harken.train(tables, tmp_path / "run", overrides=["train.max_steps=200"], resume=True, progress=False)
+
+
 def test_a_run_that_breaks_off_ends_with_the_same_weights_and_scales(
     ends_the_same: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """A trained language model as an object: what it writes, how it scores, what can be looked at, what it refuses."""
 
+import inspect
 import math
 from itertools import pairwise
 from pathlib import Path
@@ -15,8 +16,10 @@ from harken.errors import UserError
 from harken.inspection import gates, gradient_flow
 from harken.recipe import load_recipe
 from harken.search.sampling import filtered_probabilities
+from harken.tasks.interface import fields_of
+from harken.tasks.language.interface import SamplingOptions
 from harken.tasks.language.job import JOB
-from harken.tasks.language.language_model import LanguageModel
+from harken.tasks.language.language_model import LanguageModel, SamplingKeys
 from harken.tasks.language.scoring import Windowed
 
 SMALL = [
@@ -190,3 +193,12 @@ def test_what_cannot_be_done_is_said_in_a_sentence(model: Any, characters: Any, 
     empty.write_text("\n")
     with pytest.raises(UserError, match="holds no text to score"):
         JOB.evaluate(model, None, [empty], print)
+
+
+def test_the_arguments_of_samples_are_those_of_the_command() -> None:
+    parameters = inspect.signature(harken.LanguageModel.samples).parameters
+    assert {name: value.default for name, value in parameters.items() if value.kind is value.KEYWORD_ONLY} == {
+        "length": 200, "temperature": 1.0, "top_k": None, "top_p": None, "min_p": None, "seed": 0, "line": False,
+    }  # fmt: skip
+    assert SamplingKeys.__annotations__.keys() == fields_of(SamplingOptions).keys()
+    assert "stop at the end of a line" in (harken.LanguageModel.generate.__doc__ or "")

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+import torch
 from torch import nn
 
 import harken
 from harken.errors import UserError
+from harken.tasks.translate import distilling
 from harken.tasks.translate.distilling import SOURCE, TARGET, TRANSLATIONS, distil_pairs
 from harken.training.checkpoints import Progress
 from harken.training.folder import RunLock
@@ -105,8 +107,15 @@ def test_a_student_is_fine_tuned_for_int8(teacher: Path, tmp_path: Path, monkeyp
 
     run = Trainer.run
     monkeypatch.setattr(Trainer, "run", noted)
-    small = {"architecture": "transformer", "width": 8, "heads": 2, "feedforward": 8, "decoder_mixer": "ssru", "tied": "none"}
-    train = {"max_steps": 2, "batch_tokens": 64, "workers": 1, "validate_sentences": 2}
+    small = {
+        "architecture": "transformer",
+        "width": 8,
+        "heads": 2,
+        "feedforward": 8,
+        "decoder_mixer": "ssru",
+        "tied": "none",
+    }
+    train = {"max_steps": 2, "batch_tokens": 64, "workers": 1, "label_smoothing": 0.2, "validate_sentences": 2}
     recipe = {"task": "translate", "data": {}, "tokenizer": {"joint": False}, "model": small, "train": train}
     out = tmp_path / "student"
     student = harken.distill(teacher, out, recipe, progress=False, beam=1, int8=True)
@@ -115,10 +124,29 @@ def test_a_student_is_fine_tuned_for_int8(teacher: Path, tmp_path: Path, monkeyp
     adapt, settings = student.recipe.adapt, student.recipe.train
     assert (adapt.start, adapt.int8) == (str(tmp_path / "student.float32"), True)
     assert (settings.max_epochs, settings.max_steps, settings.batch_tokens, settings.patience) == (1, None, 64, 2)
-    assert student.recipe.model == harken.load(tmp_path / "student.float32").recipe.model
+    before = harken.load(tmp_path / "student.float32").recipe
+    assert (student.recipe.model, settings.label_smoothing) == (before.model, before.train.label_smoothing)
     assert student.translate("a1 b1 c1", precision="int8").text is not None
     again = harken.distill(teacher, out, recipe, progress=False, beam=1, int8=True, resume=True)
     assert again.recipe == student.recipe
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, "auto"), ("float32", "float32")])
+def test_on_a_gpu_the_teacher_translates_in_bfloat16(
+    teacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, used: str
+):
+    class Reached(Exception):
+        pass
+
+    def reached(*arguments: object, precision: str | None = None, **options: object):
+        assert precision == used
+        raise Reached
+
+    model = harken.load(teacher, device="cpu")
+    monkeypatch.setattr(type(model), "device", property(lambda self: torch.device("cuda")))
+    monkeypatch.setattr(distilling, "translate_to_file", reached)
+    with pytest.raises(Reached):
+        distil_pairs([model], tmp_path / "pairs", precision=given)
 
 
 def test_a_teacher_of_another_task_is_refused(tmp_path: Path):

@@ -57,6 +57,9 @@ def test_a_glossary_may_be_a_dict_or_a_path(model: Any, glossary: str) -> None:
         model.translate(SENTENCES[0], glossary={"cat": " "})
     with pytest.raises(UserError, match=r"search\.glossary"):
         model.translate(SENTENCES[0], glossary={"cat": 3})
+    for given in (["cat"], [("cat", "lapin")], {"cat"}, 3):
+        with pytest.raises(UserError, match=r"glossary: a \w+ is no glossary; give a dict from .*, such as \{"):
+            model.translate(SENTENCES[0], glossary=given)  # type: ignore[arg-type]
 
 
 def test_the_score_of_a_substituted_translation_is_that_of_forced_decoding(model: Any, glossary: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,34 @@ def test_measuring_changes_neither_weights_nor_buffers_nor_settings() -> None:
     assert "batch_tokens" not in config.model_fields_set
 
 
+def rows_of_width(config: TrainConfig) -> Callable[[int], Any]:
+    def build(width: int) -> Any:
+        task = Rows(config)
+        task.model = nn.Linear(2, width)  # type: ignore[assignment]
+        return task
+
+    return build
+
+
+@pytest.mark.parametrize(("before", "measured"), [(0, [16, 4, 1]), (100, [16, 1]), (200, [1])])
+def test_sizes_are_measured_in_the_first_fifth_of_a_budget_in_minutes(
+    monkeypatch: pytest.MonkeyPatch, before: float, measured: list[int]
+) -> None:
+    """Each takes 50 seconds of ten minutes: a busy machine still has time to train."""
+    now, widths = before, list[int]()
+
+    def seconds_of(task: Any, config: TrainConfig, epoch: Any, limit: float) -> float:
+        nonlocal now
+        now += 50
+        widths.append(task.model.out_features)
+        return 1.0
+
+    monkeypatch.setattr(fitting, "seconds_per_update", seconds_of)
+    config = configured(max_minutes=10)
+    size, _ = choose_size((16, 4, 1), rows_of_width(config), config, elapsed=lambda: now)
+    assert (size, widths) == (1, measured)
+
+
 @pytest.mark.parametrize(("minutes", "size"), [(100, 16), (10, 4), (1, 1)])
 def test_the_largest_network_with_enough_updates_is_chosen(
     monkeypatch: pytest.MonkeyPatch, minutes: int, size: int
@@ -111,14 +139,7 @@ def test_the_largest_network_with_enough_updates_is_chosen(
     seconds = lambda task, config, epoch, limit: task.model.out_features / 16  # noqa: E731
     monkeypatch.setattr(fitting, "seconds_per_update", seconds)
     config = configured(max_minutes=minutes)
-
-    def candidates() -> Iterator[tuple[int, Any]]:
-        for width in (16, 4, 1):
-            task = Rows(config)
-            task.model = nn.Linear(2, width)  # type: ignore[assignment]
-            yield width, task
-
-    chosen, epochs = choose_size(candidates(), config, few=2000)
+    chosen, epochs = choose_size((16, 4, 1), rows_of_width(config), config, few=2000)
     assert chosen == size
     assert epochs == pytest.approx(0.9 * 60 * minutes * 16 / size / 100)
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from harken.tasks.job import Job
 
 MOST_CHARACTERS = 1000  # of a line that gates are drawn for
-TEXT_TASKS = ("translate", "classify", "regress", "tag", "language", "masked", "elmo", "answer")
 
 
 @examples(
@@ -71,7 +70,7 @@ def inspect(
     loaded, job = load_with_job(model)
     if gates is not None:
         _require_recurrence(model, loaded, job, gates)
-        _show_gates(loaded, _input_of(loaded, gates), layer, out, as_json)
+        _show_gates(loaded, _input_of(loaded, job, gates), layer, out, as_json)
     elif gradients:
         accepted_options(job, model, {"target": target})
         files = [file for file in (source, target) if file is not None]
@@ -127,20 +126,20 @@ def _attention_command(folder: Path, job: Job, example: str | None = None) -> st
     return f"harken attention {folder} {example or job.example_input!r}{layers}"
 
 
-def _input_of(model: Any, given: str) -> str:
+def _input_of(model: Any, job: Job, given: str) -> str:
     """The input of the model for --gates: for a model of texts the first line of a file, where a file is named.
 
     Raises:
         UserError: the file cannot be read, or holds no text.
     """
-    of_texts = model.recipe.task in TEXT_TASKS and getattr(model.recipe.data, "kind", "text") == "text"
-    if not of_texts or not is_file(given):
-        return given  # models of sounds, images, signals and series open the file themselves
+    form = job.interface and job.interface.input
+    if (form and form.opens_files) or not job.reads_texts(model) or not is_file(given):
+        return given
     lines = [line for line in islice(open_lines(Path(given)), MAX_COUNT) if line.strip()]
     if not lines:
         raise UserError(f"{given} holds no text; give a file with some words, or a text in quotes")
-    if model.recipe.task == "answer":
-        return " ".join(lines)  # a story is many lines
+    if form and form.is_many_lines:
+        return " ".join(lines)
     if len(lines) > 1:
         logger.info(f"Reading the first of {len(lines):,} lines of {given}")
     if len(lines[0]) <= MOST_CHARACTERS:

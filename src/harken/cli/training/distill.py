@@ -76,7 +76,10 @@ def distill(
         str | None, typer.Option(help="Weights of several teachers, such as 2,1,1. Default: equal.")
     ] = None,
     precision: Annotated[
-        str | None, typer.Option(help="Of the teachers, as search.precision: float32, int8 or auto.")
+        str | None,
+        typer.Option(
+            help="Of the teachers, as search.precision: float32, int8 or auto. Default: bfloat16 on a GPU, as auto."
+        ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue a run that was stopped, in its translations or its training.")

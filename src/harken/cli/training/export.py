@@ -16,20 +16,24 @@ from harken.cli.messages import logger
     "harken export runs/demo --to ctranslate2 --out runs/demo-ct2",
     "harken export runs/opus --format huggingface --out runs/opus-hf",
     "harken export runs/opus --format argos --out runs/opus-argos",
+    "harken export runs/legal --format harken --out runs/legal-whole      (merges an adapter into its base)",
 )
 def export(
     model: ModelFolder,
     to: Annotated[
-        Literal["onnx", "ctranslate2", "huggingface", "argos"],
+        Literal["onnx", "ctranslate2", "huggingface", "argos", "harken"],
         typer.Option(
             "--to",
             "--format",
-            help="onnx: encoder and decoder step; ctranslate2, huggingface, argos: Transformers for these packages.",
+            help=(
+                "onnx: encoder and decoder step; ctranslate2, huggingface, argos: Transformers for these packages; "
+                "harken: a model folder that needs no other, as an adapter does its base."
+            ),
         ),
     ],
     out: Annotated[Path, typer.Option(parser=output_folder, metavar="DIR", help="An empty or a new folder.")],
 ) -> None:
-    """Write a translator in the format of another runtime: ONNX, CTranslate2, transformers or Argos."""
+    """Write a translator in another format: ONNX, CTranslate2, transformers, Argos, or a folder that stands alone."""
     from harken.export import export_model
 
     export_model(load_for("translate", model), to, out)

@@ -63,7 +63,6 @@ def train(
     from harken.recipe.files import start_overrides
 
     overrides = [*(overrides or []), *start_overrides(start, mix)]
-    adapts = any(override.startswith("adapt.start=") for override in overrides)
     settings = [part for override in overrides for part in ("--set", override)]
     asked = request(out, resume, restart, accept_changed_data)
     quiet = quiet or is_follower()  # rank 0 of torchrun reads the recipe and says what is said
@@ -72,7 +71,7 @@ def train(
         out.parent / f"{out.name}.toml",
         overrides,
         {
-            "task": task or ("translate" if adapts and not recipe.endswith(".toml") else None),
+            "task": task,
             "text": text_column,
             "target": target_column,
             "pair": pair,

@@ -97,9 +97,9 @@ def read_caption_corpus(config: Any) -> CaptionCorpus:
         given = {"valid": corpus.valid, **corpus.tests}
     else:
         columns = config.image_column, config.caption_column
-        tables = {part: getattr(config, part) for part in ("table", "valid", "test") if getattr(config, part)}
+        tables = {part: getattr(config, part) for part in ("train", "valid", "test") if getattr(config, part)}
         given = {part: read_captions(table, config.images, size, *columns) for part, table in tables.items()}
-        name, pictures = Path(config.train).name.split(".")[0], given.pop("table")
+        name, pictures = Path(config.train).name.split(".")[0], given.pop("train")
         sizes = held_out_sizes(config, given)
     parts = divide(PICTURES, pictures, sizes, config.seed, [*chain(*given.values())])
     held = {**given, **parts.held}

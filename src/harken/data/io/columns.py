@@ -22,6 +22,7 @@ CELLS = 5000  # cells of a column, evenly spaced, that are looked at
 MOST_LABELS, PER_LABEL = 100, 5  # a column has labels where each occurs this often on average
 MOST_NUMBERS = 30  # different whole numbers that may be labels
 LABELS, FEW_LABELS = ("label", "class", "category"), 20  # columns of these names need not repeat their values
+CONSTANT = 20  # equal cells that are no chance
 LABEL_WORDS, TEXT_WORDS = 4.0, 3.0
 AUDIO, IMAGES = (".wav", ".flac", ".ogg"), (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 
@@ -32,7 +33,7 @@ def is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return True
+    return "_" not in cell  # 1_000 is a number to Python alone
 
 
 # How other programs write numbers, and how each becomes one that `float` reads.
@@ -101,6 +102,11 @@ class Column:
         return few and whole and not is_scale and self.words <= LABEL_WORDS
 
     @cached_property
+    def is_constant(self) -> bool:
+        """Whether all of many cells are equal, so that nothing can be learnt of them."""
+        return self.distinct == 1 and len(self.filled) >= CONSTANT
+
+    @cached_property
     def kind(self) -> str:
         """empty, audio, image, date, label, number, id or text."""
         if not self.filled:
@@ -160,7 +166,7 @@ class Table:
         every = max(1, len(self.rows) // CELLS)
         rows = self.rows[::every]
         columns = [Column(name, [row[index] for row in rows]) for index, name in enumerate(self.names)]
-        columns = [column for column in columns if column.kind not in ("empty", "id")]
+        columns = [column for column in columns if column.kind not in ("empty", "id") and not column.is_constant]
         if any(column.kind == "text" and column.words >= TEXT_WORDS for column in columns):
             columns = [column for column in columns if column.kind != "text" or not _is_identifier(column)]
         return columns

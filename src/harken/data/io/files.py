@@ -34,6 +34,7 @@ from harken.errors import UserError, missing_extra
 from harken.files import expand_user, refuse_kernel_file
 from harken.paths import IN_MEMORY
 
+STDIN = Path("/dev/stdin")
 COMPRESSIONS = (".gz", ".xz", ".bz2", ".zst", ".zip")
 DAMAGED = (lzma.LZMAError, zlib.error, zipfile.BadZipFile)  # what unpacking raises
 MAX_LINE_BYTES = 1_000_000  # a longer line is nearly always a file that is not text
@@ -261,6 +262,17 @@ def require_file(path: str | Path) -> Path:
     raise UserError(f"{path} does not exist: {suggestion(path)}")
 
 
+def input_path(path: Path | None) -> Path:
+    """The file or folder that a command was given; standard input where it was given none.
+
+    Raises:
+        UserError: see `require_file`; or the system has no name for standard input.
+    """
+    if path is None and not os.path.lexists(STDIN):  # Windows
+        raise UserError("standard input cannot be read as a file on this system: name a file.")
+    return STDIN if path is None else path if path.is_dir() else require_file(path)
+
+
 def suggestion(path: Path) -> str:
     """A remedy for a file that does not exist: names like it in the same folder, or to check the path."""
     if not path.parent.is_dir():
@@ -276,7 +288,7 @@ def _ends(path: Path) -> bool:
     if os.path.realpath(path) == os.devnull:
         return True
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:
         return False
     try:

@@ -49,7 +49,10 @@ sk slk sl slv hr hrv sr srp bg bul ro ron hu hun el ell ru rus uk ukr tr tur ar 
 te tel ur urd zh zho cmn ja jpn ko kor th tha vi vie id ind ms msa km khm lo lao my mya ka kat hy hye et est lv lav
 lt lit ga gle cy cym eu eus ca cat gl glg mt mlt sw swa la lat eo epo english french german spanish italian portuguese
 dutch swedish danish norwegian finnish icelandic polish czech hungarian romanian greek russian ukrainian turkish arabic
-hebrew persian hindi chinese japanese korean thai vietnamese indonesian latin"""
+hebrew persian hindi chinese japanese korean thai vietnamese indonesian latin deutsch englisch französisch spanisch
+italienisch français francais anglais allemand espagnol español inglés francés alemán italiano inglese francese tedesco
+português inglês nederlands svenska dansk norsk suomi polski čeština magyar română ελληνικά русский английский
+українська türkçe العربية עברית فارسی हिन्दी 中文 英文 英语 日本語 英語 한국어 영어 ไทย tiếng"""
 KNOWN_NAMES, LANGUAGES = frozenset(USUAL.split()), frozenset(CODES.split())
 
 

@@ -27,6 +27,7 @@ from harken.data.prepared.store import Store, key_of, note, size_of
 from harken.data.rows import NUMBER, Columns, Encoded, Encoding, References, Row, Rows
 from harken.data.tokenizers.base import Tokenizer, load_tokenizers, save_tokenizers
 from harken.data.tokenizers.marks import MarkedTokenizer
+from harken.machine import available_memory
 from harken.worker_pool import ordered_map
 
 READ_AHEAD_SHARE = 8  # files of up to an eighth of the memory are read ahead
@@ -300,8 +301,7 @@ def _read_ahead(path: Path) -> None:
     """Have the system read a file in order in the background: batches touch it at random, one page for every row."""
     if not hasattr(os, "posix_fadvise"):
         return
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if path.stat().st_size > memory // READ_AHEAD_SHARE:
+    if path.stat().st_size > available_memory() // READ_AHEAD_SHARE:
         return
     with open(path, "rb") as stream, suppress(OSError):
         os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)

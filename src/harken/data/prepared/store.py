@@ -99,9 +99,10 @@ class Store:
                 raise UserError(
                     f"data.prepared is {root}, which cannot be written ({reason}); choose another folder"
                 ) from problem
-            root = Path(tempfile.gettempdir()) / f"harken-prepared-{os.getuid()}"
+            user = os.getuid() if hasattr(os, "getuid") else 0  # on Windows the folder is the user's own
+            root = Path(tempfile.gettempdir()) / f"harken-prepared-{user}"
             root.mkdir(mode=0o700, exist_ok=True)
-            if root.is_symlink() or root.stat().st_uid != os.getuid():
+            if root.is_symlink() or root.stat().st_uid != user:
                 raise UserError(f"{root} belongs to another user; set data.prepared to a folder of yours") from None
             note(f"the user's cache folder cannot be written ({reason}); data is prepared in {root}")
         self.root = root

@@ -97,16 +97,16 @@ def ask(world: World, random: Random) -> Question:
 
 def load_stories(seed: int = 1, train: int = 4000, valid: int = 500, test: int = 1000) -> Questions:
     """At least so many questions a split, in whole stories."""
-    seen: set[tuple[str, ...]] = set()
-    splits = {name: _draw(f"{seed} {name}", size, seen) for name, size in (("test", test), ("valid", valid))}
-    return Questions("stories", _draw(f"{seed} train", train, seen), splits["valid"], {"test": splits["test"]})
+    known: set[tuple[str, ...]] = set()
+    splits = {name: _draw(f"{seed} {name}", size, known) for name, size in (("test", test), ("valid", valid))}
+    return Questions("stories", _draw(f"{seed} train", train, known), splits["valid"], {"test": splits["test"]})
 
 
-def _draw(stream: str, size: int, seen: set[tuple[str, ...]]) -> list[Question]:
+def _draw(stream: str, size: int, known: set[tuple[str, ...]]) -> list[Question]:
     random, asked = Random(f"stories {stream}"), list[Question]()
     while len(asked) < size:
         story = make_story(random)
-        if story[-1].facts not in seen:
-            seen.add(story[-1].facts)
+        if story[-1].facts not in known:
+            known.add(story[-1].facts)
             asked += story
     return asked

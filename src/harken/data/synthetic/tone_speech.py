@@ -79,7 +79,7 @@ class ToneSpeech(Utterances):
         phase = np.cumsum(pitch / RATE)
         buzz = (phase - np.floor(phase) - 0.5).astype(np.float32)  # a sawtooth has all harmonics
         tract = round(float(random.uniform(0.92, 1.08)), 2)  # a shorter vocal tract has all its resonances higher
-        made, start = np.zeros(total, np.float32), int(lengths[0])
+        samples, start = np.zeros(total, np.float32), int(lengths[0])
         by_size: dict[int, list[tuple[str, int, np.ndarray]]] = {}  # of the transform: letters, their starts, sources
         for letter, count in zip(text, lengths[1:-1].tolist(), strict=True):
             if letter != " ":
@@ -87,15 +87,15 @@ class ToneSpeech(Utterances):
                 by_size.setdefault(1 << (count - 1).bit_length(), []).append((letter, start, source))
             start += count
         for size, letters in by_size.items():
-            _add_sounds(made, size, letters, tract)
-        loudness = float(np.sqrt(np.mean(np.square(made))))
-        return 0.1 * (made / loudness + decibels(-random.uniform(*self.noise_db)) * noise(total, random))
+            _add_sounds(samples, size, letters, tract)
+        loudness = float(np.sqrt(np.mean(np.square(samples))))
+        return 0.1 * (samples / loudness + decibels(-random.uniform(*self.noise_db)) * noise(total, random))
 
     def name(self, index: int) -> str:
         return f"utterance {index}"
 
 
-def _add_sounds(made: np.ndarray, size: int, letters: list[tuple[str, int, np.ndarray]], tract: float) -> None:
+def _add_sounds(samples: np.ndarray, size: int, letters: list[tuple[str, int, np.ndarray]], tract: float) -> None:
     """Write the sources into `made` through the filters of their letters, faded in and out, each of loudness 1."""
     sources = np.zeros((len(letters), size), np.float32)
     for row, (_, _, source) in zip(sources, letters, strict=True):
@@ -106,7 +106,7 @@ def _add_sounds(made: np.ndarray, size: int, letters: list[tuple[str, int, np.nd
         count = len(source)
         sound = row[:count] * _fade(count)
         loudness = float(np.sqrt(np.add.reduce(sound * sound) / count))
-        made[start : start + count] = sound / max(loudness, 1e-9)
+        samples[start : start + count] = sound / max(loudness, 1e-9)
 
 
 @lru_cache(maxsize=1024)

@@ -63,13 +63,13 @@ def check_tree(heads: Sequence[int], words: Sequence[str], where: str) -> None:
     for start, head in enumerate(heads):
         if head > len(heads):
             raise UserError(f'{where}: "{words[start]}" has head {head}, but there are {len(heads)} words: fix it')
-        seen, here = set(), start + 1
+        visited, here = set(), start + 1
         while here:
-            if here in seen:
+            if here in visited:
                 raise UserError(
                     f'{where}: the heads of "{words[start]}" run in a circle; let one word of a sentence have head 0'
                 )
-            seen.add(here)
+            visited.add(here)
             here = heads[here - 1]
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harken.data.rows import Columns, Rows, rows_of
-from harken.data.splits import TRAIN, Parts, Size, content_key, digest, normalise, split_groups
+from harken.data.splits import TRAIN, Parts, Size, content_key, digest, normalise, split_groups, stratified_groups
 from harken.data.tokenizers.case_marks import CASE_MARKS
 
 
@@ -125,17 +125,24 @@ class LabelledSplits(Parts):
     skipped: dict[str, int] = field(default_factory=dict)  # why -> how many training examples
 
 
-def split_off(examples: Labelled, sizes: Mapping[str, Size], seed: int) -> dict[str, Labelled]:
+def split_off(examples: Labelled, sizes: Mapping[str, Size], seed: int, stratify: bool = False) -> dict[str, Labelled]:
     """The parts of `sizes` and `train` (`harken.data.splits`), each in the order of `examples`.
 
     What is held out has no pieces of others, and these count nothing; what is left to train on has them.
+
+    Args:
+        stratify: hold the same share of every label out.
 
     Raises:
         UserError: a part would be empty.
     """
     keys = [_group(examples, row) for row in range(len(examples))]
     weights = None if examples.parts is None else [int(not part) for part in examples.parts]
-    parts = {name: examples.choose(rows) for name, rows in split_groups(keys, sizes, seed, weights).items()}
+    if stratify and sizes:
+        chosen = stratified_groups(keys, examples.labels, sizes, seed)
+    else:
+        chosen = split_groups(keys, sizes, seed, weights)
+    parts = {name: examples.choose(rows) for name, rows in chosen.items()}
     return {name: part if name == TRAIN else part.wholes() for name, part in parts.items()}
 
 

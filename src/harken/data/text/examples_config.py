@@ -98,6 +98,13 @@ class ExamplesConfig(DataTable):
         None, description="examples (or fraction) held out for validation; default: 1000 or 10%, the smaller"
     )
     test_size: Share = Field(0, description="examples (or fraction) held out for testing if no test files are given")
+    stratify: bool = Field(
+        False,
+        description=(
+            "hold the same share of every label out, and of each at least one example in training; true in inferred "
+            "recipes; not for data on disk (data.prepared)"
+        ),
+    )
     seed: Seed = 1
     prepared: PreparedDir = None
     name: CorpusName = None

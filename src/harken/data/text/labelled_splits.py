@@ -90,7 +90,7 @@ def split_table(data: ExamplesConfig, table: Mapping[str, list[Any]]) -> Labelle
 
 def _split(data: ExamplesConfig, train: Labelled, given: Mapping[str, Labelled]) -> LabelledSplits:
     skipped = dict(train.skipped)
-    held = split_off(train, held_out_sizes(data, given, DEFAULT_SIZE), data.seed)
+    held = split_off(train, held_out_sizes(data, given, DEFAULT_SIZE), data.seed, data.stratify)
     train, held = held.pop("train"), {**given, **held}
     return _splits(data.name or _name(data), _once(train, [*held.values()], skipped), held, skipped)
 
@@ -233,18 +233,18 @@ def _names(data: ExamplesConfig) -> dict[str, str] | None:
 def _once(train: Labelled, held_out: list[Labelled], skipped: dict[str, int]) -> Labelled:
     """Training examples without those of the held-out sets, each phrase of a tree once for each label."""
     known = {value_key(value) for part in held_out for value in part.values}
-    seen: set[tuple[str, str]] = set()
+    phrases: set[tuple[str, str]] = set()
     rows = []
     for row, (value, label) in enumerate(train):
         part = train.parts is not None and train.parts[row]
         if value_key(value) in known:
             reason = DUPLICATES
-        elif part and (value, label) in seen:
+        elif part and (value, label) in phrases:
             reason = "phrases seen before"
         else:
             rows.append(row)
             if isinstance(value, str):
-                seen.add((value, label))
+                phrases.add((value, label))
             continue
         skipped[reason] = skipped.get(reason, 0) + 1
     return train.choose(rows) if len(rows) < len(train) else train

@@ -47,6 +47,7 @@ SMALLEST_WITH_BYTES = 2000  # a vocabulary of which 256 bytes are a small part
 COVERAGE = 0.9995  # of the characters of such scripts, as sentencepiece's authors advise; the others are bytes
 FEW = 0.02  # a script with a lower share of the letters does not count
 SAMPLE = 2000  # texts whose scripts are looked at
+SETTINGS = ("min_count", "character_coverage", "byte_fallback", "normalization", "max_lines")  # of a `TokenizerConfig`
 ENOUGH, LONGEST_WORD = 10, 7.0  # parts between spaces that are looked at, and the mean length of words in letters
 
 
@@ -143,29 +144,22 @@ def refuse_unspaced(texts: Iterable[str]) -> None:
         )
 
 
+def learn_tokenizer(config: Any, texts: Iterable[str], seed: int = 1, symbols: Sequence[str] = ()) -> Tokenizer:
+    """The tokenizer of one side that a `TokenizerConfig` asks for."""
+    settings = {name: getattr(config, name) for name in SETTINGS}
+    return train_tokenizer(config.kind, texts, config.size, seed, symbols=symbols, **settings)
+
+
 def train_tokenizers(
     config: Any, sources: Sequence[str], targets: Sequence[str], seed: int = 1, symbols: Sequence[str] = ()
 ) -> tuple[Tokenizer, Tokenizer]:
     """The tokenizers of source and target that a `TokenizerConfig` asks for: one object twice where it is joint."""
 
     def train(texts: Iterable[str]) -> Tokenizer:
-        return train_tokenizer(
-            config.kind,
-            texts,
-            config.size,
-            seed,
-            min_count=config.min_count,
-            character_coverage=config.character_coverage,
-            byte_fallback=config.byte_fallback,
-            normalization=config.normalization,
-            max_lines=config.max_lines,
-            symbols=symbols,
-        )
+        return learn_tokenizer(config, texts, seed, symbols)
 
     if config.joint:
-        if not len(targets):
-            joint = train(sources)
-        elif hasattr(sources, "token_counts"):  # rows, which may be on disk
+        if hasattr(sources, "token_counts"):  # rows, which may be on disk
             joint = train(sources + targets)  # type: ignore[operator]
         else:
             joint = train([*sources, *targets])

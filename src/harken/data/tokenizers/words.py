@@ -48,6 +48,21 @@ def words_of(
     return [*words, *shown_words[len(chunks) :]], numbers
 
 
+def unseen_words(tokenizer: Tokenizer, text: str) -> list[str]:
+    """The words of a text with parts that the tokenizer's training text did not have, each once.
+
+    >>> from harken.data.tokenizers.word import WordTokenizer
+    >>> unseen_words(WordTokenizer.train(["the cat"], size=100), "the dog and the cat")
+    ['dog', 'and']
+    """
+    ids = tokenizer.encode(text)
+    if tokenizer.fallback_ids.isdisjoint(ids):
+        return []
+    words, owners = words_of(tokenizer, ids, text)
+    unseen = (words[owner] for owner, index in zip(owners, ids, strict=True) if index in tokenizer.fallback_ids)
+    return list(dict.fromkeys(unseen))
+
+
 def joins(before: str, after: str) -> bool:
     """Whether two neighbouring characters belong to one word.
 

@@ -6,7 +6,7 @@ A subclass only describes what is drawn, as figures of `harken.inspection.figure
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,3 +130,20 @@ class Picture(ABC):
 
     def _repr_html_(self) -> str:
         return self.to_svg()
+
+
+class Plot(Picture):
+    """Figures as they are described.
+
+    >>> from harken.inspection.figure import Bars, Group
+    >>> print(Plot([Figure("", [Bars("", "", "", ["a", "b"], [Group("", [1, 2])])])]).to_terminal(20, color=False))
+    a  ███████         1
+    b  ██████████████  2
+    """
+
+    def __init__(self, figures: Sequence[Figure]) -> None:
+        self._figures = list(figures)
+        self.title = self._figures[0].title
+
+    def figures(self) -> list[Figure]:
+        return self._figures

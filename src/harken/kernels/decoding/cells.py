@@ -98,8 +98,8 @@ def new_state(cells: Any, table: Any, source: Any, starts: Any, most: Any, hidde
     out_of_line()
     layers, parts, batch, width = source.states.shape
     longest = 0
-    for one in range(batch):
-        longest = max(longest, starts[one + 1] - starts[one])
+    for row in range(batch):
+        longest = max(longest, starts[row + 1] - starts[row])
     states = aligned(2 * layers * parts * most, width).reshape(2, layers, parts, most, width)
     states[0, :, :, :batch] = source.states
     feeds = aligned(2 * most, width).reshape(2, most, width)

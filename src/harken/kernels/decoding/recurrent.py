@@ -83,7 +83,7 @@ class CompiledRecurrent:
         self.packed = pack([*cells, *linears, model.output], [], self.precision)
         self.output = OutputLayer(model.output, self.precision)
         self.table = np.ascontiguousarray(model.target_embedding.detach().numpy())
-        energy, coverage = (none if one is None else one for one in (model.energy, model.coverage))
+        energy, coverage = (none if weight is None else weight for weight in (model.energy, model.coverage))
         self.cells = Cells(
             cell=cell,
             products=PRODUCTS[cell],
@@ -144,8 +144,8 @@ def _tiny_call() -> tuple[Any, ...]:
     cell, output = Cell("rnn", square, square, None, None), Linear(table, None, is_output=True)
     model = CompiledRecurrent(Recurrent((cell,), Connections(None, 1), output, 2, 2, table, 1.0))
     source = Source(_padded(torch.zeros(1, 1, 1, 2)), _padded(torch.zeros(1, 2)), np.zeros((0, STRIDE), np.float32), 0)
-    one, rules = np.ones(1, np.int64), Rules(SpecialTokens(0, 1, 2), 1, 1, 1.0)
-    return model.decode_arguments(source, one, one, one, rules, np.zeros(1, np.int64))
+    ones, rules = np.ones(1, np.int64), Rules(SpecialTokens(0, 1, 2), 1, 1, 1.0)
+    return model.decode_arguments(source, ones, ones, ones, rules, np.zeros(1, np.int64))
 
 
 def is_compiled() -> bool:

@@ -204,9 +204,11 @@ def tiny() -> Transformer:
 
 
 def _tiny_calls() -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    model, one = CompiledTransformer(tiny()), np.ones(1, np.int64)
+    model, ones = CompiledTransformer(tiny()), np.ones(1, np.int64)
     memory, rules = cache_line_array(STRIDE, np.float32).reshape(1, STRIDE), Rules(SpecialTokens(0, 1, 2), 1, 1, 1.0)
-    return model.encode_arguments(one, one), model.decode_arguments(memory, one, one, one, rules, np.zeros(1, np.int64))
+    return model.encode_arguments(ones, ones), model.decode_arguments(
+        memory, ones, ones, ones, rules, np.zeros(1, np.int64)
+    )
 
 
 def is_compiled() -> bool:

@@ -63,16 +63,16 @@ def pack(
         last: in int8, what `quantise_weight` gave for the last product, where that is known.
     """
     int8 = precision == "int8"
-    shapes = [(round_up(len(one.weight), COLUMNS), round_up(one.weight.shape[1], DEPTH)) for one in linears]
+    shapes = [(round_up(len(linear.weight), COLUMNS), round_up(linear.weight.shape[1], DEPTH)) for linear in linears]
     weights = sum(round_up(outputs * inputs, 64) for outputs, inputs in shapes)
     others = sum(3 * round_up(outputs, 64) for outputs, _ in shapes) + sum(2 * round_up(len(n.bias), 64) for n in norms)
     floats = _Flat(cache_line_array(others + (0 if int8 else weights), np.float32))
     values = _Flat(cache_line_array(weights if int8 else 0, np.int8))
     products = np.zeros((len(linears), 6), np.int64)
-    for number, (one, (outputs, inputs)) in enumerate(zip(linears, shapes, strict=True)):
-        weight = one.weight.detach()
-        bias = np.full(outputs, -np.inf if one.is_output else 0.0, np.float32)
-        bias[: len(weight)] = 0.0 if one.bias is None else one.bias.detach().numpy()
+    for number, (linear, (outputs, inputs)) in enumerate(zip(linears, shapes, strict=True)):
+        weight = linear.weight.detach()
+        bias = np.full(outputs, -np.inf if linear.is_output else 0.0, np.float32)
+        bias[: len(weight)] = 0.0 if linear.bias is None else linear.bias.detach().numpy()
         line = products[number]
         line[:2] = weight.shape[1], len(weight)
         line[3] = floats.add(bias)

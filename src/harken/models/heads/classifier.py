@@ -34,7 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -76,6 +76,7 @@ def average(members: Sequence[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Te
 class ClassifierModel(nn.Module):
     """Ids (B, T) or frames (B, T, C) -> logits (B, K) and the pooling's weights (B, T), None where it has none."""
 
+    refitted: ClassVar = ("scales",)  # buffers that every validation fits
     scales: Tensor | None  # (1,) or, beside n-grams, (2,); None: not calibrated
 
     def __init__(

@@ -73,14 +73,14 @@ class HandwritingModel(nn.Module):
         self.width = width
         # Without a gradient, but saved with the weights: all movements are divided by it.
         self.deviation = nn.Parameter(torch.ones(()), requires_grad=False)
-        seen = embedding if characters else 0  # E
+        text_width = embedding if characters else 0  # E
         self.table = nn.Embedding(characters, embedding, padding_idx=PAD) if characters else None
         self.first = None
         if characters:
             self.first = WindowedLSTM(POINT, width, characters=embedding, gaussians=config.window, pace=config.pace)
         below = 0 if characters else 1  # without a text the first layer is like the others
         self.upper = nn.ModuleList(
-            LSTM(POINT + seen + (width if number or characters else 0), width, batch_first=True, orthogonal=True)
+            LSTM(POINT + text_width + (width if number or characters else 0), width, batch_first=True, orthogonal=True)
             for number in range(layers - 1 + below)
         )
         self.dropout = Dropout(config.dropout)
@@ -98,9 +98,9 @@ class HandwritingModel(nn.Module):
         reads = points
         if self.first is not None:
             texts, mask = self._embed(characters, lengths)
-            made = self.first(points, texts, mask)
-            reads, weights = torch.cat([points, made.seen], -1), made.weights
-            hidden.append(made.hidden)
+            windowed = self.first(points, texts, mask)
+            reads, weights = torch.cat([points, windowed.seen], -1), windowed.weights
+            hidden.append(windowed.hidden)
         for layer in self.upper:
             below = torch.cat([reads, self.dropout(hidden[-1])], -1) if hidden else reads
             hidden.append(layer(below)[0])
@@ -132,8 +132,8 @@ class HandwritingModel(nn.Module):
         layers: list[tuple[Tensor, Tensor]] = []
         reads, weights, text = points, None, state.text
         if self.first is not None and text is not None:
-            made, look = self.first.step(points, state.layers[0], text.seen, text.position, text.characters, text.mask)
-            layers.append(made)
+            first, look = self.first.step(points, state.layers[0], text.seen, text.position, text.characters, text.mask)
+            layers.append(first)
             reads, weights = torch.cat([points, look.seen], -1), look.weights
             text = text._replace(seen=look.seen, position=look.position)
         for layer in self.upper:

@@ -221,9 +221,9 @@ def _suffixes(keys: list[np.ndarray], ends: np.ndarray, text: np.ndarray, stride
 
 def _discounts(counts: np.ndarray) -> np.ndarray:
     """D for counts of 0, 1, 2 and more, from the numbers of n-grams seen once to four times."""
-    one, two, three, four = (int((counts == number).sum()) for number in (1, 2, 3, 4))
-    if not (one and two and three):
+    once, twice, thrice, more = (int((counts == number).sum()) for number in (1, 2, 3, 4))
+    if not (once and twice and thrice):
         return np.array([0.0, DEFAULT_DISCOUNT, DEFAULT_DISCOUNT, DEFAULT_DISCOUNT])
-    scale = one / (one + 2 * two)
-    discounts = [1 - 2 * scale * two / one, 2 - 3 * scale * three / two, 3 - 4 * scale * four / three]
+    scale = once / (once + 2 * twice)
+    discounts = [1 - 2 * scale * twice / once, 2 - 3 * scale * thrice / twice, 3 - 4 * scale * more / thrice]
     return np.array([0.0, *(min(max(value, 0.0), number) for number, value in enumerate(discounts, 1))])

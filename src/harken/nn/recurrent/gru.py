@@ -88,19 +88,19 @@ class GRUCell(Cell, has_kernels=True):
         linear = products or Products(self)
         W, U, U_rz, U_n, b, c = linear.weights
         (h,) = state
-        seen = h if keep is None else h * keep  # recurrent dropout
+        h_dropped = h if keep is None else h * keep  # recurrent dropout
         a = linear(x, W, b, self.norm_ih)  # W x + b, (B, 3H)
         a_rz, a_n = a.split([2 * self.hidden_size, self.hidden_size], -1)
 
         if self.reset == "after":
-            u = linear(seen, U, None, self.norm_hh)  # U h, (B, 3H)
+            u = linear(h_dropped, U, None, self.norm_hh)  # U h, (B, 3H)
             u_rz, u_n = u.split([2 * self.hidden_size, self.hidden_size], -1)
             r, z = torch.sigmoid(a_rz + u_rz).chunk(2, -1)
             n = torch.tanh(a_n + r * (u_n if c is None else u_n + c))
             h = n + z * (h - n)  # (1 - z) n + z h
         else:
-            r, z = torch.sigmoid(a_rz + self._normed(linear(seen, U_rz), slice(None, U_rz.shape[0]))).chunk(2, -1)
-            n = torch.tanh(a_n + self._normed(linear(r * seen, U_n), slice(U_rz.shape[0], None)))
+            r, z = torch.sigmoid(a_rz + self._normed(linear(h_dropped, U_rz), slice(None, U_rz.shape[0]))).chunk(2, -1)
+            n = torch.tanh(a_n + self._normed(linear(r * h_dropped, U_n), slice(U_rz.shape[0], None)))
             h = h + z * (n - h)  # (1 - z) h + z n
         return Step((h,), {"reset": r, "update": z, "candidate": n})
 

@@ -108,7 +108,8 @@ def recipe_file(
 
     Args:
         path: where the recipe is saved.
-        overrides: become part of the recipe; `data.pair=en-de` among them chooses languages, as `pair` does.
+        overrides: become part of the recipe; `data.pair=en-de` among them chooses languages, as `pair` does, and
+            `adapt.start` the task of translators.
         keep: take the recipe that is there already, as a resumed run does; overrides are not in it.
         replace: overwrite what is there.
     """
@@ -116,6 +117,8 @@ def recipe_file(
         return path, "", overrides
     pairs = [override.partition("=")[2] for override in overrides if override.startswith("data.pair=")]
     overrides = [override for override in overrides if not override.startswith("data.pair=")]
+    if task is None and any(override.startswith("adapt.start=") for override in overrides):
+        task = "translate"
     inferred = infer(data, task=task, text=text, target=target, pair=pair or next(iter(pairs), None))
     write_recipe(inferred, path, MINUTES, replace, overrides)
     return path, f"{data}: {inferred.reason}\n\n{path.read_text(encoding='utf-8')}\nThe recipe is in {path}", ()

@@ -1,7 +1,8 @@
-"""What inference looks at: the beginning of a text file, or the sample of a table (`harken.data.io.table`)."""
+"""The samples that recipes are inferred from: the beginning of a text file, or of a table (`harken.data.io.table`)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harken.data.io.columns import AUDIO, IMAGES, Column, Table
@@ -9,7 +10,47 @@ from harken.data.io.files import readable
 from harken.data.io.table import MOST_CHARACTERS, MOST_ROWS, open_decoded, read_sample
 from harken.errors import UserError
 
-__all__ = ["AUDIO", "IMAGES", "MOST_ROWS", "Column", "Table", "read_sample", "read_text"]
+MOST_VALUES = 10  # labels that a report shows
+
+__all__ = [
+    "AUDIO",
+    "IMAGES",
+    "MOST_ROWS",
+    "Column",
+    "Table",
+    "format_facts",
+    "format_labels",
+    "length_facts",
+    "read_sample",
+    "read_text",
+]
+
+
+def length_facts(lengths: Sequence[float]) -> dict[str, float]:
+    """The median, the 95th percentile and the largest.
+
+    >>> length_facts([3, 1, 2])
+    {'median': 2, '95%': 2, 'most': 3}
+    """
+    counts = sorted(lengths)
+    return {"median": counts[len(counts) // 2], "95%": counts[int(0.95 * (len(counts) - 1))], "most": counts[-1]}
+
+
+def format_facts(facts: Mapping[str, float]) -> str:
+    """Names and numbers in a row: "median 2, 95% 3, most 3"."""
+    return ", ".join(f"{name} {value:,.0f}" for name, value in facts.items())
+
+
+def format_labels(counts: Mapping[str, int]) -> str:
+    """The most frequent labels, which come first, with their numbers, and the share of the first.
+
+    >>> format_labels({"good": 30, "bad": 10})
+    'good 30, bad 10; the most frequent has a share of 75.0%'
+    """
+    shown = ", ".join(f"{value} {count:,}" for value, count in list(counts.items())[:MOST_VALUES])
+    more = f" and {len(counts) - MOST_VALUES} more" if len(counts) > MOST_VALUES else ""
+    share = max(counts.values()) / sum(counts.values())
+    return f"{shown}{more}; the most frequent has a share of {share:.1%}"
 
 
 def read_text(path: Path) -> tuple[str, str]:

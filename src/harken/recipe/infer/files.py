@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import re
+import tarfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from harken.data.io.files import ending
+from harken.data.io.files import DAMAGED, ending
 from harken.data.io.records import is_json
 from harken.data.io.table import is_table
 from harken.data.io.translation_memories import ENDINGS as MEMORIES
+from harken.data.series.signals import read_signals
+from harken.data.text.babi import NAME as BABI_NAME
+from harken.data.text.examples_config import ExamplesConfig
 from harken.data.text.tagged import iterate_tagged
 from harken.errors import UserError
-from harken.recipe.infer.columns import AUDIO, IMAGES, MOST_ROWS, Column, Table, read_sample, read_text
+from harken.recipe.infer.columns import (
+    AUDIO,
+    IMAGES,
+    MOST_ROWS,
+    Column,
+    Table,
+    format_facts,
+    format_labels,
+    length_facts,
+    read_sample,
+    read_text,
+)
 from harken.recipe.infer.inferred import Inferred
 from harken.recipe.infer.pairs import (
     choose_pair,
@@ -39,6 +55,8 @@ def infer_file(path: Path, task: str | None, text: str | None, target: str | Non
     kind = ending(path)
     if path.suffix == ".zip" and (pairs := infer_archive(path, pair)) is not None:
         return pairs
+    if kind in (".tar", ".tgz", ".txz") and (stories := infer_babi(path, _members(path))) is not None:
+        return stories
     refuse_other_formats(path)
     if kind in MEMORIES and task in (None, "translate"):
         return infer_memory(path, pair)
@@ -73,6 +91,26 @@ def infer_file(path: Path, task: str | None, text: str | None, target: str | Non
     raise UserError(f"{path} is plain text, which a {task} recipe does not read; give a table, or --task language")
 
 
+def infer_babi(place: Path, files: Sequence[Path]) -> Inferred | None:
+    """The bAbI tasks in a folder or archive; None where none of its files is one to train on."""
+    names = [(path.parent.name, match) for path in files if (match := BABI_NAME.fullmatch(path.name))]
+    folders = [folder for folder, match in names if match[3] == "train"]
+    if not folders:
+        return None
+    folder = "en" if "en" in folders else folders[0]
+    data = {"dir": str(place)} | ({} if folder in ("en", place.name) else {"folder": folder})
+    return Inferred("answer", f"{folders.count(folder)} bAbI tasks", data)
+
+
+def _members(archive: Path) -> list[Path]:
+    """The names in a tar archive; none where it is damaged."""
+    try:
+        with tarfile.open(archive) as stream:
+            return [Path(name) for name in stream.getnames()]
+    except (tarfile.TarError, EOFError, OSError, *DAMAGED):
+        return []
+
+
 def _number_rows(path: Path, task: str | None) -> Inferred:
     """Rows of numbers: an example each, whose last number is its label."""
     if task == "classify":
@@ -91,21 +129,34 @@ def _plain_text(path: Path, content: str, task: str) -> Inferred:
 
 def _signals(path: Path, task: str | None) -> Inferred:
     _only(path, task, "classify")
-    return Inferred("classify", "signals with labels", {"kind": "signal", "train": str(path)})
+    data = {"kind": "signal", "train": str(path)}
+
+    def facts() -> dict[str, str]:
+        signals = read_signals(path, ExamplesConfig.model_validate(data))
+        channels = f"{signals.values[0].shape[1]} channel{'s' if signals.values[0].shape[1] > 1 else ''}"
+        steps = format_facts(length_facts([len(frames) for frames in signals.values]))
+        counts = dict(Counter(signals.labels).most_common())
+        return {"signals": f"{len(signals):,}; {channels}; steps: {steps}", "labels": format_labels(counts)}
+
+    return Inferred("classify", "signals with labels", data, facts=facts)
 
 
 def _conllu(path: Path, task: str | None) -> Inferred:
     _only(path, task, "tag")
-    data = {"train": str(path), "format": "conllu"}
-    reason = "CoNLL-U, whose universal part-of-speech tags are learnt"
-    return Inferred("tag", reason, data, sample=_tagged_words(path, "conllu"))
+    return _tagged(path, "conllu", "CoNLL-U, whose universal part-of-speech tags are learnt")
 
 
-def _tagged_words(path: Path, form: str) -> Table:
-    """The first words and their tags."""
+def _tagged(path: Path, form: str, reason: str) -> Inferred:
+    """Sentences with tags, with their first words as a sample."""
     words = ([word, tag] for sentence in iterate_tagged(path, form) for word, tag in zip(*sentence, strict=True))
     rows = list(islice(words, MOST_ROWS))
-    return Table(str(path), ["word", "tag"], rows, has_header=False, is_cut=len(rows) == MOST_ROWS)
+    sample = Table(str(path), ["word", "tag"], rows, has_header=False, is_cut=len(rows) == MOST_ROWS)
+
+    def facts() -> dict[str, str]:
+        lengths = [len(sentence.words) for sentence in iterate_tagged(path, form)]
+        return {"sentences": f"{len(lengths):,}; words: {format_facts(length_facts(lengths))}"}
+
+    return Inferred("tag", reason, {"train": str(path), "format": form}, sample=sample, facts=facts)
 
 
 def _arrays(path: Path, task: str | None) -> Inferred:
@@ -170,9 +221,7 @@ def _tagged_columns(path: Path, lines: Sequence[str]) -> Inferred | None:
     """A word and its tag a line, and blank lines between sentences."""
     some = lines[:5000]
     if _is_conllu(some):
-        return Inferred(
-            "tag", "CoNLL-U, whose universal part-of-speech tags are learnt", {"train": str(path), "format": "conllu"}
-        )
+        return _conllu(path, None)
     filled = [line.split() for line in some if line.strip() and not line.startswith("#")]
     blank = sum(not line.strip() for line in some[:-1])
     widths = {len(row) for row in filled}
@@ -180,8 +229,7 @@ def _tagged_columns(path: Path, lines: Sequence[str]) -> Inferred | None:
         return None
     if not Column("tags", [row[-1] for row in filled]).is_label:
         return None
-    data = {"train": str(path), "format": "conll"}
-    return Inferred("tag", "a word and its tag a line", data, sample=_tagged_words(path, "conll"))
+    return _tagged(path, "conll", "a word and its tag a line")
 
 
 def _is_conllu(lines: Sequence[str]) -> bool:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from harken.data.io.files import ending, read_lines
 from harken.errors import UserError
 from harken.recipe.infer.columns import AUDIO, IMAGES, Table
-from harken.recipe.infer.files import infer_file
+from harken.recipe.infer.files import infer_babi, infer_file
 from harken.recipe.infer.inferred import Conversion, Inferred
 from harken.recipe.infer.pairs import choose_pair, infer_aligned, infer_language_folder, language_files
 from harken.recipe.infer.questions import train_command
@@ -18,13 +20,15 @@ from harken.recipe.infer.tables import text_tokenizer
 
 TABLES = (".csv", ".tsv", ".jsonl", ".conllu", ".conll", ".ts")
 DOCUMENTS = ("README", "LICENSE", "LICENCE", "CITATION", "CHANGELOG")  # files about data
-PER_CLASS = 100  # files of a class that are looked at
+PER_CLASS, MOST_LINES = 100, 10_000  # files and lines of a class that are looked at
 HELD_OUT = {"valid": ("valid", "val", "dev"), "test": ("test",)}
 
 
 def infer_folder(folder: Path, task: str | None, text: str | None, target: str | None, pair: str | None) -> Inferred:
     """The recipe of a folder; raises UserError as `harken.recipe.infer`."""
     entries = sorted(path for path in folder.iterdir() if not path.name.startswith((".", "~$", "__")))
+    if len(entries) == 1 and entries[0].is_dir() and entries[0].name != "train":
+        return infer_folder(entries[0], task, text, target, pair)  # as archives unpack
     files = [path for path in entries if path.is_file() and not path.name.upper().startswith(DOCUMENTS)]
     names = {path.name for path in files}
     if "recipe.toml" in names:
@@ -33,13 +37,15 @@ def infer_folder(folder: Path, task: str | None, text: str | None, target: str |
         return Inferred("caption", "the files of Flickr8k", {"corpus": "flickr8k", "dir": str(folder)})
     if "train.npz.xz" in names:
         return Inferred("transcribe", "the spoken digits", {"dir": str(folder)})
+    stories = [path for pattern in ("qa*.txt", "*/qa*.txt") for path in sorted(folder.glob(pattern))]
+    if task in (None, "answer") and (inferred := infer_babi(folder, stories)) is not None:
+        return inferred
     groups = language_files([path.name for path in files])
     if "train" in groups:
         return infer_language_folder(folder, [*groups["train"]], pair)
-    if len(groups) == 1 and task in (None, "translate"):
-        [languages] = groups.values()
-        source, other = choose_pair(folder, [*languages], pair, "files")
-        return infer_aligned(folder / languages[source], folder / languages[other], (source, other))
+    train = [stem for stem in groups if stem.startswith("train")] or [*groups]
+    if len(train) == 1 and task in (None, "translate"):
+        return _aligned_splits(folder, groups, train[0], pair)
     for endings, job in ((AUDIO, "transcribe"), (IMAGES, "caption")):
         media = sorted(path for path in folder.rglob("*") if path.suffix.lower() in endings)
         if media:
@@ -51,7 +57,8 @@ def infer_folder(folder: Path, task: str | None, text: str | None, target: str |
         inferred = _splits(folder, texts, task, text, target)
         if inferred.task != "language":
             return inferred
-        return Inferred("language", "text files for training and testing", {"dir": str(folder)}, inferred.tables)
+        reason = "text files for training and testing"
+        return replace(inferred, reason=reason, data={"dir": str(folder)}, conversions={})
     if task in (None, "classify") and (classes := _class_folders(folder)):
         return classes
     if len(texts) > 1 and len(texts) == len(files) and task in (None, "classify"):
@@ -66,6 +73,18 @@ def infer_folder(folder: Path, task: str | None, text: str | None, target: str |
         f"{folder} holds neither tables, nor text files alone, nor recordings or pictures with their texts ({shown}); "
         f"give what you mean, for example: {train_command(example)}"
     )
+
+
+def _aligned_splits(folder: Path, groups: Mapping[str, Mapping[str, str]], train: str, pair: str | None) -> Inferred:
+    """Files NAME.LANG, with those for validation and testing by their names."""
+    source, target = choose_pair(folder, [*groups[train]], pair, "files")
+    inferred = infer_aligned(folder / groups[train][source], folder / groups[train][target], (source, target))
+    for split, words in HELD_OUT.items():
+        held = [stem for stem in groups if stem != train and any(word in stem.lower() for word in words)]
+        if len(held) == 1 and {source, target} <= groups[held[0]].keys():
+            sides = {"source": source, "target": target}
+            inferred.data[split] = {side: str(folder / groups[held[0]][code]) for side, code in sides.items()}
+    return inferred
 
 
 def _class_folders(folder: Path) -> Inferred | None:
@@ -148,9 +167,11 @@ def _splits(folder: Path, tables: list[Path], task: str | None, text: str | None
 
 
 def _by_class(folder: Path, texts: list[Path]) -> Inferred:
-    lines = [line for path in texts for line in list(read_lines(path))[:200] if line.strip()]
-    if not lines:
+    rows = [[line, path.stem] for path in texts for line in list(read_lines(path))[:MOST_LINES] if line.strip()]
+    if not rows:
         raise UserError(f"{folder} holds empty text files only; give files with a text a line")
-    tables = text_tokenizer(lines)
+    tables = text_tokenizer([line for line, _ in rows])
     data = {"train": str(folder), "format": "folder"}
-    return Inferred("classify", f"a text file for each of {len(texts)} classes", data, tables)
+    is_cut = max(Counter(label for _, label in rows).values()) >= MOST_LINES
+    sample = Table(str(folder), ["text", "label"], rows, is_cut=is_cut)
+    return Inferred("classify", f"a text file for each of {len(texts)} classes", data, tables, sample=sample)

@@ -33,6 +33,8 @@ def hold_out_test(inferred: Inferred) -> Inferred:
     share = share_of(_count_converted(inferred) if inferred.conversions else _count(data, inferred.task == "tag"))
     if share is not None:
         data["test_size"] = share
+    if inferred.task == "classify" and not data.get("valid"):
+        data["stratify"] = True
     return inferred
 
 

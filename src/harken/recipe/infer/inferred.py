@@ -38,6 +38,7 @@ class Inferred:
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)  # others than [data] and [train]
     conversions: dict[str, Conversion] = field(default_factory=dict)  # by the key of [data] that names the file
     sample: Table | None = field(default=None, repr=False)  # rows that were looked at
+    facts: Callable[[], dict[str, str]] = dict  # further ones for `harken look`, which take a reading of the data
 
     def values(self, minutes: float = MINUTES, overrides: Sequence[str] = ()) -> dict[str, Any]:
         """The tables of the recipe, with overrides applied; what is not in them has its default.

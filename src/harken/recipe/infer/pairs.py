@@ -190,7 +190,7 @@ def infer_suggestions(path: Path, pair: str | None) -> Inferred | None:
         return None
     known = list(dict.fromkeys(f"{record['source']}-{record['target']}" for record in records()))
     if pair is None and len(known) > 1:
-        choices = [{"pair": one} for one in known]
+        choices = [{"pair": pair_name} for pair_name in known]
         raise Undecided(f"{path} has suggestions for {', '.join(known)}", "Which languages, source first?", choices)
     if pair is not None and pair not in known:
         raise UserError(f"{path} has suggestions for {', '.join(known)}, not {pair}; give one of these")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,9 @@ def infer_table(table: Table, task: str | None, text: str | None, target: str | 
 def _infer(table: Table, task: str | None, text: str | None, target: str | None) -> Inferred:
     for option, name in (("--text-column", text), ("--target-column", target)):
         if name is not None and name not in table.names:
-            raise UserError(f"{table.path} has no column {name!r} ({option}); it has {', '.join(table.names[:50])}")
+            near = get_close_matches(name, table.names, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(table.names[:50])}"
+            raise UserError(f"{table.path} has no column {name!r} ({option}); {hint}")
     if len(table.lists) >= 2 and task in (None, "tag"):
         words = text or _first(table, ("tokens", "words"))
         tags = target or _first(table, ("tags", "labels", "ner_tags"))

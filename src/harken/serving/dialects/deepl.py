@@ -171,7 +171,7 @@ async def glossary_pairs(request: Request) -> dict[str, Any]:
     serving = serving_of(request)
     serving.caller(request)
     models = serving.registry.translators()
-    return {"supported_languages": [{"source_lang": one.source, "target_lang": one.target} for one in models]}
+    return {"supported_languages": [{"source_lang": model.source, "target_lang": model.target} for model in models]}
 
 
 @router.post(
@@ -193,14 +193,14 @@ async def create_glossary(request: Request) -> Response:
         if not value.strip():
             raise ApiError(400, f"Parameter '{name}' not specified.")
     source, target = canonical(values["source_lang"]), canonical(values["target_lang"])
-    if all((one.source, one.target) != (source, target) for one in serving.registry.translators()):
+    if all((model.source, model.target) != (source, target) for model in serving.registry.translators()):
         raise ApiError(400, "Unsupported glossary language pair.")
     try:
         entries = parse_entries(values["entries"], given.text("entries_format", "tsv") or "tsv")
-        made = serving.glossaries.create(client.name, values["name"][:1000], source, target, entries)
+        glossary = serving.glossaries.create(client.name, values["name"][:1000], source, target, entries)
     except UserError as error:
         raise ApiError(400, f"Invalid glossary entries provided: {error}") from None
-    return JSONResponse(_about(made), 201)
+    return JSONResponse(_about(glossary), 201)
 
 
 @router.get("/glossaries", responses=ERRORS)

@@ -143,7 +143,9 @@ async def predict(request: Request, client: Caller) -> Any:
     try:
         body = body_class.model_validate({**values, "model": model.name})
     except ValidationError as error:
-        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in error.errors()]) from None
+        raise RequestValidationError(
+            [{**problem, "loc": ("body", *problem["loc"])} for problem in error.errors()]
+        ) from None
     if own is not None:
         return await own(body, request, client)
     item = None

@@ -138,7 +138,7 @@ async def frontend_settings(request: Request) -> dict[str, Any]:
     serving = serving_of(request)
     known = serving.languages() or [{"code": "en", "name": "English", "targets": []}]
     first = known[0]
-    target = next((one for one in known if one["code"] in first["targets"][1:]), first)
+    target = next((language for language in known if language["code"] in first["targets"][1:]), first)
     return {
         "apiKeys": serving.keys.needed,
         "charLimit": serving.settings.max_characters,

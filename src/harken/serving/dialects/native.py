@@ -91,7 +91,7 @@ async def translate(body: TranslateBody, request: Request, client: Caller) -> An
     options: dict[str, Any] = {"nbest": body.nbest, "search": search_of(body)}
     options |= {name: True for name in ("attention", "alignment", "tokens") if getattr(body, name)}
     if body.masked_heads:
-        options["masked_heads"] = [(one.kind, one.layer, one.head) for one in body.masked_heads]
+        options["masked_heads"] = [(head.kind, head.layer, head.head) for head in body.masked_heads]
     if body.stream:
         if len(texts) != 1 or len(route) != 1 or body.masked_heads:
             raise ApiError(400, "a stream has one text, one model and no masked heads; leave out stream")
@@ -187,7 +187,6 @@ async def results_of(
     options: dict[str, Any],
     items: Sequence[Any],
     body: Any,
-    whole: bool = False,
 ) -> JSONResponse:
     """Admit a request, run its operation and answer; cancelled where the client leaves.
 
@@ -198,8 +197,8 @@ async def results_of(
     if len(items) > serving.settings.max_texts:
         raise TooLong(f"send at most {serving.settings.max_texts:,} examples at a time")
     with serving.admitted(client, [text for item in items for text in texts_in(item)]):
-        work = serving.call(client, model, operation, options, items, whole, body.timeout)
-        results = await until_disconnected(request, work)
+        work = serving.work(client, model, operation, options, items)
+        results = await until_disconnected(request, serving.engine.submit(work, body.timeout))
     return FastJSONResponse({"model": model.name, "results": results})
 
 
@@ -219,7 +218,7 @@ async def server_sent(
     """
     serving = serving_of(request)
     charge = serving.charge(client, texts_in(item))
-    events = serving.events(client, model, operation, options, item, seconds)
+    events = serving.engine.stream(serving.work(client, model, operation, options, [item]), seconds)
     try:
         first: dict[str, Any] | None = await until_disconnected(request, _next(events))
     except BaseException:
@@ -293,7 +292,7 @@ async def score(body: ScoreBody, request: Request, client: Caller) -> Any:
     """How probable given translations, or texts of a language model, are; token by token."""
     serving = serving_of(request)
     model = _any_model(serving, body.model, "score")
-    texts, targets = ([one] if isinstance(one, str) else one for one in (body.text, body.target or []))
+    texts, targets = ([given] if isinstance(given, str) else given for given in (body.text, body.target or []))
     if model.task == "translate" and len(targets) != len(texts):
         raise ApiError(400, f"there are {len(targets)} targets for {len(texts)} texts; give one for each")
     if model.task == "translate":

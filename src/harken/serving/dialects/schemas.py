@@ -34,9 +34,9 @@ def _search_fields() -> dict[str, Any]:
         if name in FILES | OWN:
             continue
         kind: Any = field.annotation
-        bounds = [one for one in field.metadata if not (name in MOST and isinstance(one, annotated_types.Le))]
-        for one in bounds:
-            kind = Annotated[kind, one]
+        bounds = [bound for bound in field.metadata if not (name in MOST and isinstance(bound, annotated_types.Le))]
+        for bound in bounds:
+            kind = Annotated[kind, bound]
         if name in MOST:
             kind = Annotated[kind, annotated_types.Le(MOST[name])]
         if name == "word_reward":

@@ -114,7 +114,7 @@ async def _call_worker(serving: Serving, client: Client, operation: str, upload:
     item = {"data": upload.data, "name": upload.suffix, **more}
 
     async def call() -> list[dict[str, Any]]:
-        return await serving.call(client, models[0], operation, {}, [item], whole=True)
+        return await serving.engine.submit(serving.work(client, models[0], operation, {}, [item], whole=True))
 
     (answer,) = await _patiently(call)
     if "error" in answer:

@@ -92,7 +92,7 @@ class Engine:
 
     @property
     def facts(self) -> dict[str, dict[str, Any]]:
-        """What workers tell of every model."""
+        """The facts that workers tell of every model."""
         return self.supervisor.facts
 
     @property

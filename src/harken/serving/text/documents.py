@@ -115,7 +115,7 @@ def sentence_parts(atoms: Sequence[Atom], split: bool = True) -> list[str | Sent
 
 
 def segments_of(documents: Iterable[Document]) -> dict[Sentence, Segment]:
-    """What a model has to translate, each different sentence once; sentences without letters are not among them."""
+    """The sentences that a model has to translate, each different one once, but for those without letters."""
     sentences = dict.fromkeys(part for document in documents for part in document.parts if not isinstance(part, str))
     segments = ((sentence, _segment(sentence)) for sentence in sentences)
     return {sentence: segment for sentence, segment in segments if segment is not None}

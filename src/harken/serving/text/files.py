@@ -68,7 +68,7 @@ def run_operation(operation: str, item: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_segments(data: bytes, suffix: str) -> list[Segment]:
-    """What a model has to translate of a file with this ending.
+    """The text of a file with this ending that a model has to translate.
 
     Raises:
         ApiError: the file is none of that kind, or too large.

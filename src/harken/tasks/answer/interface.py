@@ -38,6 +38,7 @@ class Stories(Input):
 
     request: ClassVar[type] = StoryRequest
     is_replaceable: ClassVar[bool] = True
+    is_many_lines: ClassVar[bool] = True
     argument: Argument = FILE
 
     def examples(self, job: Any, model: Any, items: Sequence[Mapping[str, Any]]) -> list[Question]:

@@ -33,27 +33,25 @@ def read_questions(data: AnswerDataConfig) -> Questions:
     if data.dir and not Path(data.dir).exists():
         raise UserError(f"data.dir {data.dir} was not found; give the archive of the bAbI tasks, or their folder")
     name, paths, read = _origin(data)
-    valid = read_files(data.valid, data) if data.valid else None
-    tests = {"test": read_files(data.test, data)} if data.test else {}
+    given = {part: read_files(files, data) for part, files in (("valid", data.valid), ("test", data.test)) if files}
     if data.dir:
-        tests["test"] = [
-            *read_babi(Path(data.dir), "en" if data.folder == "en-10k" else data.folder, data.tasks, "test")
-        ]
+        folder = "en" if data.folder == "en-10k" else data.folder
+        given["test"] = read_babi(Path(data.dir), folder, data.tasks, "test")
     reading = data.model_dump(
         include={"folder", "tasks", "facts_column", "question_column", "answer_column", "supporting_column"}
     )
     parts = read_parts(
         QUESTIONS,
         lambda skipped: read(),
-        held_out_sizes(data, [*tests, *([] if valid is None else ["valid"])]),
+        held_out_sizes(data, given),
         data.seed,
-        [*chain(valid or [], *tests.values())],
+        [*chain(*given.values())],
         folder=folder_for(data.prepared, paths),
         name=name,
         contents=[file_digests(paths), reading],
     )
-    held = parts.held | ({} if valid is None else {"valid": valid})
-    return Questions(name, parts.train, held.pop("valid"), {**tests, **held}, parts.skipped)
+    held = given | parts.held
+    return Questions(name, parts.train, held.pop("valid"), held, parts.skipped)
 
 
 def questions_of_table(data: AnswerDataConfig, table: Mapping[str, list[Any]]) -> Questions:

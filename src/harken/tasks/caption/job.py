@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from harken.data.fingerprints import InputFile
 from harken.data.images.caption_table import pictures_of, read_caption_corpus, read_captions
@@ -29,9 +29,6 @@ from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.scores import Metric, Scores, bleu_on_card
 
-if TYPE_CHECKING:
-    from harken.tasks.caption.captioner import Caption, Captioner
-
 CAPTION = 12  # tokens of the caption whose cost is measured, with EOS
 
 
@@ -53,7 +50,7 @@ class CaptionJob(Job):
             if source.key == "data.images":
                 continue
             files.append(source)
-            if source.key in ("data.table", "data.valid", "data.test"):
+            if source.key in ("data.train", "data.valid", "data.test"):
                 names = tuple(map(str, read_table(source.path, [data.image_column], header=None)[data.image_column]))
                 files.append(InputFile(source.key, pictures_of(source.path, data.images), "pictures", names))
         return files

@@ -57,6 +57,7 @@ class Pasts(Input):
     """The past of one or more series: a table, or the model's own data. An example is a `PastRequest`."""
 
     request: ClassVar[type] = PastRequest
+    opens_files: ClassVar[bool] = True
     argument: Argument = FILE
 
     def examples(self, job: Any, model: Any, items: Sequence[Mapping[str, Any]]) -> list[PastRequest]:

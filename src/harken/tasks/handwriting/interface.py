@@ -44,6 +44,7 @@ class Line(Input):
     """A text as the argument of the command, or nothing."""
 
     request: ClassVar[type] = WriteRequest
+    opens_files: ClassVar[bool] = True  # of drawings, for figures
     argument: Argument = TEXT
 
     def examples(self, job: Any, model: Any, items: Sequence[Mapping[str, Any]]) -> list[str | None]:

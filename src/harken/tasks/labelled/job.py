@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from harken.data.io.files import require_file
+from harken.data.io.files import input_path
 from harken.data.io.folders import matching
 from harken.data.io.table import column_names
 from harken.data.series.signals import BY_ENDING, READERS, read_signals
@@ -21,7 +21,7 @@ from harken.data.text.examples_config import ExamplesConfig
 from harken.data.text.inputs import Inputs, labelled_inputs
 from harken.data.text.labelled import format_of, text_columns
 from harken.data.text.labelled_splits import read_files, read_splits, split_table
-from harken.data.tokenizers.base import Tokenizer, train_tokenizers
+from harken.data.tokenizers.base import Tokenizer, learn_tokenizer
 from harken.data.tokenizers.word import WordTokenizer
 from harken.errors import UserError
 from harken.inspection.pictures.picture import Picture
@@ -169,8 +169,7 @@ class LabelledJob(Job):
         data = model.recipe.data
         if not self.reads_texts(model):
             return Inputs(open_signals(data, path, form), None)
-        file = Path("/dev/stdin") if path is None else path if path.is_dir() else require_file(path)
-        return labelled_inputs(file, data, getattr(model, "classes", ()), form, column)
+        return labelled_inputs(input_path(path), data, getattr(model, "classes", ()), form, column)
 
     def serve_attention(self, model: Any, items: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> list[Any]:
         """Weights over the words of texts: of the pooling where it attends, and of the gradient."""
@@ -200,7 +199,7 @@ class LabelledJob(Job):
 
         def learn() -> Tokenizer:
             tokenizer = train.rows.cached_tokenizer(
-                [joint.model_dump(), seed], lambda rows: train_tokenizers(joint, rows, [], seed)[0]
+                [joint.model_dump(), seed], lambda rows: learn_tokenizer(joint, rows, seed)
             )
             width = recipe.model.embedding_width
             vectors = pretrained.vectors(width, texts, width_key(recipe.model))
@@ -252,4 +251,4 @@ def column_facts(data: ExamplesConfig) -> dict[str, str]:
     if not paths or format_of(paths[0], data) != "table":
         return {}
     names = ", ".join(column_names(paths[0], header=data.header))
-    return {"columns": f"{names}; text in {' and '.join(text_columns(data))}, label in {data.label}"}
+    return {"columns": f"{names}; text in {' and '.join(text_columns(data))}, label in {data.label_column}"}

@@ -15,7 +15,7 @@ from harken.data.series.signals import read_signals
 from harken.data.text.examples_config import ExamplesConfig
 from harken.data.text.labelled import cleaned
 from harken.data.tokenizers.base import Tokenizer
-from harken.data.tokenizers.words import words_of
+from harken.data.tokenizers.words import unseen_words, words_of
 from harken.errors import UserError
 from harken.inspection.measures.gates import ENDS, axis_pieces
 from harken.inspection.pictures.picture import Picture
@@ -122,6 +122,10 @@ class LabelledPredictor(Predictor[R, M]):
         """|d answer / d e_t| of every word, summed over its pieces, or of every frame (Simonyan et al., 2014)."""
         weights = self.network.saliency(*self.padded([example]))[0]
         return by_word(example, weights, self.recipe.data, self.tokenizer)
+
+    def unseen_words(self, text: str) -> list[str]:
+        """See `harken.tasks.predictor`."""
+        return [] if self.tokenizer is None else unseen_words(self.tokenizer, cleaned(text, self.recipe.data))
 
     def words(self, text: str) -> list[str]:
         """The words of a text as the model reads them, to which its weights belong."""

@@ -12,8 +12,8 @@ MAX_SERVED = 20_000  # tokens of all continuations of a request
 
 
 @dataclass(frozen=True)
-class GenerateOptions(Options):
-    """Options of `harken generate`; see `LanguageModel.samples`."""
+class SamplingOptions(Options):
+    """The drawing of a text; also the keyword arguments of `LanguageModel.samples`."""
 
     length: Annotated[int, Option("tokens to write", ge=1, le=MAX_COUNT, served_le=2000, slider=(5, 200, 5))] = 200
     temperature: Annotated[
@@ -34,8 +34,14 @@ class GenerateOptions(Options):
         float | None, Option("draw from tokens at least this probable beside the likeliest", ge=0, le=1)
     ] = None
     seed: Annotated[int, Option("the same seed gives the same text", ge=0, le=MAX_SEED, slider=(0, 50, 1))] = 0
-    count: Annotated[int, Option("texts for each prompt", ge=1, le=MAX_COUNT, served_le=64)] = 1
     line: Annotated[bool, Option("stop at the end of a line")] = False
+
+
+@dataclass(frozen=True)
+class GenerateOptions(SamplingOptions):
+    """Options of `harken generate`."""
+
+    count: Annotated[int, Option("texts for each prompt", ge=1, le=MAX_COUNT, served_le=64)] = 1
     surprisal: Annotated[
         bool, Option("write nothing: show how surprising every token of the prompt is", in_request=False)
     ] = False

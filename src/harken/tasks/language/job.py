@@ -23,8 +23,9 @@ from harken.inspection.pictures.picture import Picture
 from harken.inspection.pictures.sequences import Surprisal
 from harken.metrics.interval import bootstrap
 from harken.models.sizing import measure
+from harken.tasks.interface import fields_of
 from harken.tasks.job import FileReading, Job, Prepared, Summary
-from harken.tasks.language.interface import INTERFACE, GenerateOptions
+from harken.tasks.language.interface import INTERFACE, GenerateOptions, SamplingOptions
 from harken.tasks.language.language_model import TOKENIZER, LanguageModel
 from harken.tasks.language.recipe import LanguageRecipe
 from harken.tasks.language.task import LanguageTask, corpus_ids
@@ -67,9 +68,6 @@ class SurprisingText(Result):
 
 PLAIN = {"word": "plain word", "character": "plain character"}
 LEAST_TOKENS = 3
-
-
-SETTINGS = ("length", "temperature", "top_k", "top_p", "min_p", "seed", "line")
 
 
 class LanguageJob(Job):
@@ -202,7 +200,7 @@ JOB = LanguageJob()
 
 def settings_of(options: GenerateOptions) -> dict[str, Any]:
     """The arguments of `LanguageModel.samples` and `LanguageModel.stream` beside the prompt and the count."""
-    return {name: getattr(options, name) for name in SETTINGS}
+    return {name: getattr(options, name) for name in fields_of(SamplingOptions)}
 
 
 BLOCK = 100  # tokens drawn together

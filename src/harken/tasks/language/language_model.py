@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -28,6 +28,8 @@ from harken.models.transformer.language import TransformerLanguage
 from harken.search.sampling import check, sample
 from harken.tasks.artifacts import TokenizerArtifact
 from harken.tasks.inspected import InspectedBatch
+from harken.tasks.keywords import show_keywords
+from harken.tasks.language.interface import SamplingOptions
 from harken.tasks.language.recipe import LanguageRecipe
 from harken.tasks.language.scoring import Windowed, log_probabilities
 from harken.tasks.language.task import text_ids, text_of
@@ -36,6 +38,18 @@ from harken.tasks.predictor import Predictor, Progress
 TOKENIZER = TokenizerArtifact()
 PART = "\ufffd"  # how the first bytes of a character are decoded, before the others are drawn
 LINE_END = "⏎"  # how the end of a line is shown among tokens
+
+
+class SamplingKeys(TypedDict, total=False):
+    """The types of `SamplingOptions`, for type checkers."""
+
+    length: int
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    seed: int
+    line: bool
 
 
 @dataclass(frozen=True)
@@ -62,43 +76,28 @@ class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
         """A network with new weights."""
         return build_language(recipe.model, tokenizer.size)
 
-    def generate(
-        self,
-        prompt: str = "",
-        *,
-        length: int = 200,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        seed: int = 0,
-        line: bool = False,
-    ) -> str:
-        """The prompt's continuation, without the prompt; see `samples` for the arguments."""
-        parts = self.stream(
-            prompt, length=length, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed, line=line
-        )
-        return "".join(parts)
+    @show_keywords(SamplingOptions)
+    def generate(self, prompt: str = "", **options: Unpack[SamplingKeys]) -> str:
+        """The prompt's continuation, without the prompt.
 
-    def stream(
-        self,
-        prompt: str = "",
-        *,
-        length: int = 200,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        seed: int = 0,
-        line: bool = False,
-    ) -> Iterator[str]:
-        """The continuation bit by bit, as it is drawn; arguments as those of `samples`."""
-        options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
+        Raises:
+            UserError: options that leave nothing to draw from.
+        """
+        return "".join(self.stream(prompt, **options))
+
+    @show_keywords(SamplingOptions)
+    def stream(self, prompt: str = "", **options: Unpack[SamplingKeys]) -> Iterator[str]:
+        """The continuation bit by bit, as it is drawn.
+
+        Raises:
+            UserError: as `generate`.
+        """
+        sampling = SamplingOptions(**options)
         known = self.ids(prompt).tolist()
         current = known[len(known) - known[::-1].index(EOS) :]  # of the last line: what comes may change its spacing
         shown = self.tokenizer.decode(current)
-        for (token,) in self._drawn(prompt, 1, length, line, options):
-            if token == EOS and line:
+        for (token,) in self._drawn(prompt, 1, sampling):
+            if token == EOS and sampling.line:
                 return
             if token == EOS:
                 current, shown = [], ""
@@ -110,57 +109,38 @@ class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
                 yield text[len(shown) :]
                 shown = text
 
-    def samples(
-        self,
-        prompt: str = "",
-        count: int = 1,
-        *,
-        length: int = 200,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        seed: int = 0,
-        line: bool = False,
-    ) -> list[str]:
+    @show_keywords(SamplingOptions)
+    def samples(self, prompt: str = "", count: int = 1, **options: Unpack[SamplingKeys]) -> list[str]:
         """Several continuations of one prompt.
 
-        Args:
-            length: tokens to write.
-            temperature: below 1 safer, above 1 bolder; 0 takes the likeliest token every time.
-            top_k: draw from so many likeliest tokens alone.
-            top_p: draw from the fewest likeliest tokens that have this probability together.
-            min_p: draw from tokens at least this probable beside the likeliest.
-            seed: the same seed gives the same texts.
-            line: stop at the end of a line.
-
         Raises:
-            UserError: settings that leave nothing to draw from.
+            UserError: as `generate`.
         """
-        options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
+        sampling = SamplingOptions(**options)
         rows: list[list[int]] = [[] for _ in range(count)]
-        for tokens in self._drawn(prompt, count, length, line, options):
+        for tokens in self._drawn(prompt, count, sampling):
             for row, token in zip(rows, tokens, strict=True):
-                if not (line and row and row[-1] == EOS):
+                if not (sampling.line and row and row[-1] == EOS):
                     row.append(token)
-        if line:
+        if sampling.line:
             rows = [row[:-1] if row and row[-1] == EOS else row for row in rows]
         lines, known = self.recipe.data.lines, self.ids(prompt)[1:].tolist()
         before = len(text_of(self.tokenizer, known, lines))
         return [text_of(self.tokenizer, known + row, lines)[before:] for row in rows]
 
-    def _drawn(self, prompt: str, count: int, length: int, line: bool, options: dict[str, Any]) -> Iterator[list[int]]:
+    def _drawn(self, prompt: str, count: int, sampling: SamplingOptions) -> Iterator[list[int]]:
         """Tokens of all rows, step by step, until all have ended their line where that is asked for."""
-        check(options.get("temperature", 1.0), options.get("top_k"), options.get("top_p"), options.get("min_p"))
+        options = {name: getattr(sampling, name) for name in ("temperature", "top_k", "top_p", "min_p")}
+        check(**options)
         ids = torch.from_numpy(self.ids(prompt)).to(self.device).repeat(count, 1)
         model, state = self.start(ids[:, :-1])
-        drawn = sample(model, state, ids[:, -1], forbidden=self._forbidden(), **options)
+        drawn = sample(model, state, ids[:, -1], seed=sampling.seed, forbidden=self._forbidden(), **options)
         ended = [False] * count
-        for _, tokens in zip(range(length), drawn, strict=False):
+        for _, tokens in zip(range(sampling.length), drawn, strict=False):
             row = tokens.tolist()
             ended = [was or token == EOS for was, token in zip(ended, row, strict=True)]
             yield row
-            if line and all(ended):
+            if sampling.line and all(ended):
                 return
 
     def _forbidden(self) -> list[int]:

@@ -18,7 +18,7 @@ import torch
 from harken.data.io.token_rows import pad
 from harken.data.rows import rows_of
 from harken.data.text.texts import TextCorpus
-from harken.data.tokenizers.base import Tokenizer, train_tokenizer
+from harken.data.tokenizers.base import Tokenizer, learn_tokenizer
 from harken.data.tokenizers.marks import forced_tokens, inner_tokenizer
 from harken.data.tokenizers.tokens import EOS
 from harken.errors import UserError
@@ -186,10 +186,16 @@ class MaskedJob(LinesJob):
     cuts_at_end = True
 
     def prepare_data(self, recipe: MaskedRecipe, text: TextCorpus, folder: Path, resuming: bool) -> Prepared:
-        start = recipe.model.start
-        tokenizer = TOKENIZER.learn_or_load(
-            folder, resuming, lambda: TOKENIZER.load(Path(start)) if start else learn_tokenizer(recipe, text.train)
-        )
+        start, config, seed = recipe.model.start, recipe.tokenizer, recipe.train.seed
+
+        def learn() -> Tokenizer:
+            if start:
+                return TOKENIZER.load(Path(start))
+            return rows_of(text.train).cached_tokenizer(
+                [config.model_dump(), seed], lambda texts: learn_tokenizer(config, texts, seed)
+            )
+
+        tokenizer = TOKENIZER.learn_or_load(folder, resuming, learn)
         model, pretrained = MaskedLanguageModel.build(recipe, tokenizer), PretrainedEmbeddings(recipe, folder, resuming)
         if start is not None:
             load_weights(model, Path(start) / MODEL)
@@ -229,26 +235,6 @@ class MaskedJob(LinesJob):
 
 
 JOB = MaskedJob()
-
-
-def learn_tokenizer(recipe: MaskedRecipe, lines: Sequence[str]) -> Tokenizer:
-    """Learn the tokenizer from the training lines."""
-    config = recipe.tokenizer
-
-    def learn(texts: Sequence[str]) -> Tokenizer:
-        return train_tokenizer(
-            config.kind,
-            texts,
-            config.size,
-            recipe.train.seed,
-            min_count=config.min_count,
-            character_coverage=config.character_coverage,
-            byte_fallback=config.byte_fallback,
-            normalization=config.normalization,
-            max_lines=config.max_lines,
-        )
-
-    return rows_of(lines).cached_tokenizer([config.model_dump(), recipe.train.seed], learn)
 
 
 def size_of(model: MaskedModel, recipe: MaskedRecipe) -> Size:

@@ -8,7 +8,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harken.data.io.files import require_file
 from harken.data.io.in_memory import refuse_gaps
 from harken.data.io.table import read_table
 from harken.data.parts import divide, file_digests, folder_for, read_parts
@@ -50,22 +49,20 @@ def read_corpus(config: TagDataConfig) -> TagCorpus:
     paths = files_of(config, config.train)
     is_text = not any(is_frames(config, path) for path in paths)
     name, columns = _name(config, paths), (config.format, config.word_column, config.tag_column)
-    valid = None if config.valid is None else read_files(config, files_of(config, config.valid))
-    tests: dict[str, Sequence[Example]] = {}
-    if config.test is not None:
-        tests["test"] = read_files(config, files_of(config, config.test))
+    named = {"valid": config.valid, "test": config.test}
+    given = {part: read_files(config, files_of(config, files)) for part, files in named.items() if files is not None}
     parts = read_parts(
         SENTENCES,
         lambda skipped: iterate_files(config, paths),
-        held_out_sizes(config, [*tests, *([] if valid is None else ["valid"])]),
+        held_out_sizes(config, given),
         config.seed,
-        [*chain(valid or [], *tests.values())],
+        [*chain(*given.values())],
         folder=folder_for(config.prepared, paths) if is_text else None,
         name=name,
         contents=[file_digests(paths), columns],
     )
-    held = parts.held | ({} if valid is None else {"valid": valid})
-    return TagCorpus(name, parts.train, held.pop("valid"), {**tests, **held}, parts.skipped)
+    held: dict[str, Sequence[Example]] = {**given, **parts.held}
+    return TagCorpus(name, parts.train, held.pop("valid"), held, parts.skipped)
 
 
 def _name(config: TagDataConfig, paths: Sequence[Path]) -> str:
@@ -92,16 +89,6 @@ def corpus_of_table(config: TagDataConfig, table: Mapping[str, list[Any]]) -> Ta
 def files_of(config: TagDataConfig, files: str | list[str] | None) -> list[Path]:
     """The files of a split, relative to `data.dir`."""
     return [expand_user(config.dir or ".") / file for file in as_list(files)]
-
-
-def check_files(config: TagDataConfig) -> list[Path]:
-    """All files that the recipe names, each of which is there.
-
-    Raises:
-        UserError: one is missing.
-    """
-    splits = (config.train, config.valid, config.test)
-    return [require_file(path) for split in splits for path in files_of(config, split)]
 
 
 def read_files(config: TagDataConfig, paths: Sequence[Path]) -> list[Example]:

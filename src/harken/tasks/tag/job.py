@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from harken.data.io.files import require_file
+from harken.data.io.files import input_path
 from harken.data.rows import Columns, rows_of
 from harken.data.text.inputs import Inputs, place, sentence_inputs
 from harken.data.text.tagged import Tagged
@@ -96,8 +96,7 @@ class TagJob(Job):
         return model.tag_all(examples, progress)
 
     def read_inputs(self, model: Tagger, path: Path | None, form: str, column: str | None) -> Inputs:
-        file = Path("/dev/stdin") if path is None else path if path.is_dir() else require_file(path)
-        return sentence_inputs(file, model.recipe.data, form, place(column))
+        return sentence_inputs(input_path(path), model.recipe.data, form, place(column))
 
     def facts(self, model: Tagger) -> dict[str, Any]:
         return {"tags": model.tags}

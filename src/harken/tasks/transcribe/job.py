@@ -58,7 +58,7 @@ class TranscribeJob(Job):
                 continue
             files.append(source)
             if source.key in ("data.train", "data.valid", "data.test"):
-                names = tuple(map(str, read_table(source.path, [data.audio], header=None)[data.audio]))
+                names = tuple(map(str, read_table(source.path, [data.audio_column], header=None)[data.audio_column]))
                 files.append(InputFile(source.key, source.path.parent, "recordings", names))
         return files
 

@@ -27,7 +27,7 @@ from harken.errors import UserError
 from harken.files import atomic_write, expand_user
 from harken.models.config import TransformerConfig
 from harken.tasks.translate.output_file import Format, OutputFile, record_of, translate_to_file
-from harken.tasks.translate.recipe import TranslateRecipe
+from harken.tasks.translate.recipe import AdaptConfig, TranslateRecipe
 from harken.training.config import TrainConfig
 from harken.training.folder import LOCK, RunLock
 
@@ -36,10 +36,8 @@ if TYPE_CHECKING:
 
 LINES, TRANSLATIONS, SOURCE, TARGET = "sources.txt", "translations.jsonl", "train.source", "train.target"
 KEPT = ("lowercase", "source_heads", "max_line_bytes", "skip_empty", "seed")  # keys of the teacher's [data]
-SETTINGS = (  # keys of the student's [train] that hold when it is fine-tuned for int8
-    *("batch_tokens", "accumulate", "optimizer", "label_smoothing", "validate_sentences", "seed"),
-    *("device", "precision", "workers", "threads"),
-)
+SETTINGS = ("batch_tokens", "accumulate", "optimizer", "label_smoothing", "validate_sentences", "seed")  # kept for int8
+MACHINE = ("device", "precision", "workers", "threads")  # keys of [train] that are chosen for a machine
 SIZES: dict[str, dict[str, Any]] = {  # of students: the network, and its vocabulary
     "tiny": {"width": 256, "heads": 4, "feedforward": 1024, "vocabulary": 8000},
     "small": {"width": 384, "heads": 6, "feedforward": 1536, "vocabulary": 16000},
@@ -71,7 +69,8 @@ def distil_pairs(
         resume: go on with the pairs of a run that was stopped.
         weights: of the teachers.
         progress: called with the sentences that are done and their number.
-        search: keys of the teacher's [search] table, such as `beam=5` or `mbr="chrf"`.
+        search: keys of the teacher's [search] table, such as `beam=5` or `mbr="chrf"`; on a GPU the default of
+            `precision` is "auto", bfloat16.
 
     Raises:
         UserError: the folder is not empty, its translations are of other teachers, data or options, the teacher has no
@@ -79,6 +78,8 @@ def distil_pairs(
     """
     first = teachers[0]
     options = {name: value for name, value in search.items() if value is not None}
+    if first.device.type == "cuda":  # in float32 the caches of few shapes fit, and most batches capture a search anew
+        options.setdefault("precision", "auto")
     first.request(nbest, ensemble=teachers[1:], weights=weights, **options)  # refuses what does not fit
     corpus = read_corpus(first.recipe.data) if has_data(first.recipe) else None
     if sources is not None:
@@ -192,25 +193,28 @@ def student_recipe(teacher: TranslateRecipe) -> TranslateRecipe:
     depths = {"encoder_layers": max(6, getattr(teacher.model, "encoder_depth", 0)), "decoder_layers": 2}
     model = TransformerConfig.model_validate({**given, **depths, "decoder_mixer": "ssru"})
     search = teacher.search.model_copy(update={"beam": 1})
-    machine = {name: TrainConfig.model_fields[name].default for name in ("device", "precision", "workers", "threads")}
+    machine = {name: TrainConfig.model_fields[name].default for name in MACHINE}
     train = teacher.train.model_copy(update=machine)  # not the machine that the teacher was trained on
-    return teacher.model_copy(update={"model": model, "search": search, "train": train})
+    adapt = AdaptConfig.model_validate({})  # a start of the teacher has another network
+    return teacher.model_copy(update={"model": model, "search": search, "train": train, "adapt": adapt})
 
 
-def int8_recipe(settings: TrainConfig, folder: Path, data: DataConfig) -> dict[str, Any]:
-    """The tables of one more epoch of the student in a folder, with products rounded as int8 decoding rounds them.
+def int8_recipe(student: TranslateRecipe, asked: TrainConfig, folder: Path) -> dict[str, Any]:
+    """The tables of one more epoch of a student, with products rounded as int8 decoding rounds them.
 
     Args:
-        settings: of the student's training.
+        student: the recipe that it was trained by.
+        asked: the same before it was resolved for a machine.
+        folder: of the student.
 
-    >>> settings, data = TrainConfig(batch_tokens=512, learning_rate=0.01), DataConfig(corpus="phrasebook")
-    >>> int8_recipe(settings, Path("runs/student"), data)["train"]
-    {'batch_tokens': 512, 'max_epochs': 1}
+    >>> recipe = TranslateRecipe(data={"corpus": "phrasebook"}, train={"batch_tokens": 512, "learning_rate": 0.01})
+    >>> int8_recipe(recipe, TrainConfig(device="cpu"), Path("runs/student"))["train"]["max_epochs"]
+    1
     """
-    train = settings.model_dump(mode="json", include=set(SETTINGS), exclude_unset=True)
+    machine = asked.model_dump(mode="json", include=set(MACHINE), exclude_unset=True)
+    train = {**{name: getattr(student.train, name) for name in SETTINGS}, **machine, "max_epochs": 1}
     adapt = {"start": str(folder.resolve()), "int8": True}
-    tables = {"data": data.model_dump(mode="json", exclude_none=True), "adapt": adapt}
-    return {"task": "translate", **tables, "train": {**train, "max_epochs": 1}}
+    return {"task": "translate", "data": student.data.model_dump(mode="json"), "adapt": adapt, "train": train}
 
 
 def _pairs(path: Path, min_score: float | None) -> Iterator[tuple[str, str]]:

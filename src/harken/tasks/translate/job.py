@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, ClassVar, Literal
 
 from harken.data.fingerprints import InputFile
-from harken.data.io.files import require_file
+from harken.data.io.files import input_path
 from harken.data.io.folders import splits_in_folder
 from harken.data.rows import Rows, rows_of
 from harken.data.text.config import DataConfig
@@ -41,9 +41,10 @@ from harken.tasks.translate.shortlist import SHORTLIST, learn_from
 from harken.tasks.translate.task import TranslationTask
 from harken.tasks.translate.translation import TranslationFigure
 from harken.tasks.translate.translator import TOKENIZERS, Translator
+from harken.training.adapter import Adapter
 from harken.training.config import Decision
 from harken.training.folder import MODEL
-from harken.training.weights import load_weights
+from harken.training.weights import DIGEST, lineage, load_weights, stored_metadata
 
 
 class TranslateJob(TranslationOperations, Job):
@@ -95,19 +96,20 @@ class TranslateJob(TranslationOperations, Job):
             SEEN_WORDS.learn_or_load(folder, resuming, lambda: SeenWords.of_pairs(pairs, known))
         source, target = add_marks(recipe, source, target)
         model = build_model(recipe.model, source.size, target.size)
-        if start is not None:
-            load_weights(model, start / MODEL)
+        if resuming:
+            lineage(folder / MODEL)  # the base of an adapter is still the same
+        adapter = None if start is None else open_start(recipe, model, start)
         if recipe.adapt.int8:
             model.round_to_int8()
         general = general_corpus(recipe, corpus)
-        task = TranslationTask(recipe, corpus, model, source, target, general)
+        task = TranslationTask(recipe, corpus, model, source, target, general, adapter)
         if recipe.search.shortlist:
             SHORTLIST.learn_or_load(folder, resuming, lambda: learn_from(task.train, (source.size, target.size)))
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
         fill_embeddings(pretrained, recipe, texts, model, source, target)
 
         def prepared(recipe: TranslateRecipe) -> Prepared:
-            summary = summarise(recipe, corpus, source, target, pretrained, general)
+            summary = summarise(recipe, corpus, source, target, pretrained, general, adapter)
             return replace(summary.prepared(task, measure(task.model).flops, corpus), decisions=decisions)
 
         def resize(smaller: TranslateRecipe) -> Prepared:
@@ -154,8 +156,7 @@ class TranslateJob(TranslationOperations, Job):
         return scores
 
     def read_inputs(self, model: Translator, path: Path | None, form: str, column: str | None) -> Inputs:
-        file = Path("/dev/stdin") if path is None else path if path.is_dir() else require_file(path)
-        return source_inputs(file, model.recipe.data, form, place(column))
+        return source_inputs(input_path(path), model.recipe.data, form, place(column))
 
     def attention_figure(
         self, model: Translator, example: str, target: str | None = None, layers: bool = False, beam: int | None = None
@@ -257,6 +258,24 @@ def general_corpus(recipe: TranslateRecipe, own: Corpus) -> Corpus | None:
     return replace(general, train=rehearsed)
 
 
+def open_start(recipe: TranslateRecipe, model: TranslationModel, start: Path) -> Adapter | None:
+    """Give a model the weights of the folder that it starts from; the adapter of `adapt.rank`, if there is to be one.
+
+    Raises:
+        UserError: the weights do not fit, or have no digest, as those of harken 0.1.
+    """
+    load_weights(model, start / MODEL)
+    if recipe.adapt.rank is None:
+        return None
+    digest = stored_metadata(start / MODEL).get(DIGEST)
+    if digest is None:
+        raise UserError(
+            f"{start / MODEL} has no digest that an adapter could refer to, as it is of harken 0.1; write the folder "
+            "anew with harken export --to harken"
+        )
+    return Adapter(model, recipe.adapt.rank, digest)
+
+
 def fill_embeddings(
     pretrained: PretrainedEmbeddings,
     recipe: TranslateRecipe,
@@ -282,6 +301,7 @@ def summarise(
     target: Tokenizer,
     pretrained: PretrainedEmbeddings,
     general: Corpus | None = None,
+    adapter: Adapter | None = None,
 ) -> Summary:
     """The run in facts."""
     kind, joint = recipe.tokenizer.kind, ", joint" if recipe.tokenizer.joint else ""
@@ -297,6 +317,8 @@ def summarise(
     }
     if recipe.adapt.start is not None:
         facts["fine-tuned from"] = recipe.adapt.start
+    if adapter is not None:
+        facts["adapter"] = f"{adapter.title}, added to the weights of the start"
     if general is not None:
         facts["rehearsed"] = (
             f"{recipe.adapt.mix_share:.0%} of each epoch, out of {len(general.train):,} pairs of {general.name}; "
@@ -315,5 +337,9 @@ def summarise(
         tests={name: len(pairs) for name, pairs in corpus.tests.items()},
         skipped_unit="lines",
         facts=facts,
-        notes=[*pretrained.notes, *([f"markup {copied}"] if copied else [])],
+        notes=[
+            *pretrained.notes,
+            *([f"markup {copied}"] if copied else []),
+            *([] if adapter is None else [f"adapter {adapter.title}"]),
+        ],
     )

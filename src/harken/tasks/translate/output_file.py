@@ -2,7 +2,7 @@
 
 Lines are appended to the file as they are ready. Beside it, `.NAME.resume.json` says what they were made of:
 
-    {"harken": "0.2.0", "model": "8c31...", "options": {"beam": 5, ...},
+    {"harken": "1.0.0", "model": "8c31...", "options": {"beam": 5, ...},
      "input": {"bytes": 52341, "sha256": "..."}, "complete": false}
 
 `--resume` compares it with the command, cuts off what a kill left of the last line, and counts the lines that are

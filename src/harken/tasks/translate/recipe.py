@@ -15,7 +15,7 @@ from harken.paths import Files, PathStr
 from harken.recipe import Recipe, Section, model_recipe
 from harken.search.config import TranslationSearchConfig
 
-FINE_TUNING = 0.1  # of the learning rate that a network is trained from scratch with
+FINE_TUNING, LOW_RANK = 0.1, 1.0  # of the learning rate that a network is trained from scratch with
 PATIENCE = 2  # validations without improvement, of about eight
 
 
@@ -28,6 +28,14 @@ class AdaptConfig(Section):
             "fine-tune the translator in this folder: its network, tokenizers and search are taken over; the rate is a "
             "tenth of that of training from scratch, and early stopping waits for 2 validations, where [train] leaves "
             "them open"
+        ),
+    )
+    rank: int | None = Field(
+        None,
+        ge=1,
+        description=(
+            "with start: train an adapter (LoRA) of this rank and save it alone; to use it, the start has to be there, "
+            "unchanged. The rate is that of training from scratch, where [train] leaves it open"
         ),
     )
     mix: Files | None = Field(
@@ -52,7 +60,9 @@ class AdaptConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _mix_needs_start(self) -> Self:
+    def _others_need_start(self) -> Self:
+        if self.rank is not None and self.start is None:
+            raise ValueError("adapt.rank adapts a model: set adapt.start to its folder, or leave rank out")
         if self.mix is not None and self.start is None:
             raise ValueError("adapt.mix rehearses what a model knows: set adapt.start to its folder, or leave mix out")
         return self
@@ -89,6 +99,16 @@ class TranslateRecipe(Recipe):
         return self
 
     @model_validator(mode="after")
+    def _adapters_are_whole(self) -> TranslateRecipe:
+        if self.adapt.rank is None:
+            return self
+        if self.train.sharding == "full":
+            raise ValueError('adapt.rank needs whole matrices: set train.sharding = "none"')
+        if any(getattr(self.embeddings, side) is not None for side in ("words", "source", "target")):
+            raise ValueError("adapt.rank leaves the embeddings as they are: remove [embeddings]")
+        return self
+
+    @model_validator(mode="after")
     def _markup_needs_subwords(self) -> TranslateRecipe:
         if self.data.markup != "auto" and self.data.markup and self.tokenizer.kind not in ("bpe", "unigram"):
             raise ValueError(
@@ -122,7 +142,8 @@ class TranslateRecipe(Recipe):
         model, search = (_laid_over(getattr(start, name), getattr(self, name)) for name in ("model", "search"))
         known = ("source_language", "target_language", "lowercase", "source_heads", "markup")
         data = {key: getattr(start.data, key) for key in known if key not in self.data.model_fields_set}
-        train = {"learning_rate": float(f"{FINE_TUNING * peak_rate(model):.1g}"), "patience": PATIENCE}
+        share = FINE_TUNING if self.adapt.rank is None else LOW_RANK
+        train = {"learning_rate": float(f"{share * peak_rate(model):.1g}"), "patience": PATIENCE}
         train = {key: value for key, value in train.items() if key not in self.train.model_fields_set}
         return self.model_copy(
             update={

@@ -28,6 +28,7 @@ from harken.search.graphs import release_searches
 from harken.tasks.sequence_task import SequenceTask, Sums, length_batches, perplexity, refuse_too_long
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.sources import distances_of, encode_pairs, max_lengths, trees_of_pairs
+from harken.training.adapter import Adapter
 from harken.training.log import SIGNATURE
 from harken.training.task import Indices, Work
 
@@ -65,12 +66,15 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         source: Tokenizer,
         target: Tokenizer,
         general: Corpus | None = None,
+        adapter: Adapter | None = None,
     ) -> None:
         """
         Args:
+            adapter: of the model, which is trained in its place (`adapt.rank`).
             general: pairs that are rehearsed and scored beside the corpus (`adapt.mix`).
         """
         self.recipe, self.source, self.target = recipe, source, target
+        self.adapter = adapter
         self.validates_start = recipe.adapt.start is not None
         self.num_own, self.num_own_valid = len(corpus.train), len(corpus.valid)
         if general is not None:  # its pairs have the indices after those of the corpus

@@ -20,7 +20,7 @@ The rules were chosen on validation data: benchmarks/records/2026-11-16-fitted-d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
@@ -44,6 +44,7 @@ LARGEST = {"cpu": 4, "cuda": 32}  # batch size, as a multiple of the smallest
 BATCHES_PER_EPOCH = 20  # at least, where the data is small
 TRIAL_SECONDS, TRIAL_SHARE = 1.5, 0.01  # of updates that are timed, and at most this share of a budget in minutes
 TRAINING_SHARE = 0.9  # of the time; the rest is validation
+PLANNING_SHARE = 0.2  # of a budget in minutes after which no size is measured but the smallest
 
 C = TypeVar("C")
 
@@ -122,19 +123,29 @@ def peak_rate(model: Any) -> float:
 
 
 def choose_size(
-    candidates: Iterable[tuple[C, Task]], config: TrainConfig, few: int = UPDATES, elapsed: float = 0.0
+    sizes: Sequence[C],
+    build: Callable[[C], Task],
+    config: TrainConfig,
+    few: int = UPDATES,
+    elapsed: Callable[[], float] = lambda: 0.0,
 ) -> tuple[C, float]:
     """The first size that the budget pays `few` updates for, else the last; and how often it sees the data.
 
+    Where much of the budget is spent already, as on a machine that is busy, the last is taken at once.
+
     Args:
-        candidates: sizes, from large to small, each with a task that has the network of this size.
-        elapsed: seconds of a budget in minutes that are spent already.
+        sizes: from large to small.
+        build: the task with the network of a size.
+        elapsed: seconds of a budget in minutes that are spent by now.
     """
     given, epoch = "batch_tokens" in config.model_fields_set, list[Indices]()
-    for size, task in candidates:
+    for number, size in enumerate(sizes, start=1):
+        if number < len(sizes) and elapsed() > PLANNING_SHARE * 60 * (config.max_minutes or math.inf):
+            continue
+        task = build(size)
         batch = config.batch_tokens if given else getattr(task, "smallest_batch", TRIAL)
         epoch = epoch or epoch_with(task, config, batch)
-        batches = planned_updates(task, config, epoch, elapsed=elapsed)
+        batches = planned_updates(task, config, epoch, elapsed=elapsed())
         chosen = size, batches * config.accumulate / len(epoch)
         if batches >= few:
             break

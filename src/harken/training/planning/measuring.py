@@ -209,9 +209,10 @@ def peak_memory(children: list[int], device: torch.device) -> int:
     try:
         return sum(_peak(place) for place in ("self", *map(str, children)))
     except (OSError, KeyError, ValueError):  # not Linux
-        import resource
+        import psutil
 
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 + len(children))
+        memory = psutil.Process().memory_info()  # the peak is known on Windows
+        return int(getattr(memory, "peak_wset", memory.rss)) * (1 + len(children))
 
 
 def _peak(process: str) -> int:

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from harken.errors import UserError
+from harken.training.adapter import Adapter
 from harken.training.average import Average, local_part
 from harken.training.checkpoints import CheckpointWriter, Progress
 from harken.training.config import TrainConfig
@@ -36,7 +37,7 @@ from harken.training.task import (
     persistent_state,
     restore_persistent_state,
 )
-from harken.training.weights import state_of, with_current_names
+from harken.training.weights import save_tensors, state_of, with_current_names
 
 T = TypeVar("T")
 
@@ -59,8 +60,10 @@ class Strategy(ABC):
     Attributes:
         rank: the number of this process among those that run the loop.
         world_size: how many processes share a batch.
-        optimizer, average: of the parameters as `place` left them.
-        names: parameter -> name.
+        adapter: what is trained in the place of the model, if the task has one.
+        trained: the adapter, or else the model.
+        optimizer, average: of the trained parameters as `place` left them.
+        names: trained parameter -> name.
         pieces: in how many parts the shares of the last update were computed; more than 1 after memory ran out.
         survives_out_of_memory: whether a rank may run out of memory alone and try again: not where each layer needs
             all ranks at once.
@@ -85,15 +88,17 @@ class Strategy(ABC):
     ) -> None:
         self.task, self.config, self.device = task, config, device or torch.device(config.device)
         self.prefetcher = prefetcher or Prefetcher(task)
+        self.adapter: Adapter | None = getattr(task, "adapter", None)
+        self.trained = task.model if self.adapter is None else self.adapter
         torch.set_num_threads(config.threads or 1)
         for module in task.model.modules():
             if hasattr(module, "prepare_training"):
                 module.prepare_training(recompute=config.recompute, sharded=self.divides_weights)  # type: ignore[operator]
         try:
             self.place()
-            self.names: dict[Tensor, str] = {value: name for name, value in task.model.named_parameters()}
-            self.optimizer = build_optimizer(task.model, config)
-            self.average = Average(task.model, config.average)
+            self.names: dict[Tensor, str] = {value: name for name, value in self.trained.named_parameters()}
+            self.optimizer = build_optimizer(self.trained, config)
+            self.average = Average(self.trained, config.average)
         except BaseException:
             self.close()
             raise
@@ -106,6 +111,7 @@ class Strategy(ABC):
     def place(self) -> None:
         """Put model and carried states where they are trained, before the optimizer is built: device, shards ..."""
         self.task.model.to(self.device).train()
+        self.trained.to(self.device)
         move_persistent_state(self.task, self.device)
 
     @abstractmethod
@@ -125,14 +131,36 @@ class Strategy(ABC):
 
     def apply_gradients(self, step: int, loss: float | Tensor, rate: float) -> StepResult:
         """Clip, update the parameters and their average; nothing where the loss or the norm is not finite."""
+        self.before_clipping()
         norm = self.clip()
         skipped = not (bool(np.isfinite(float(loss))) and bool(torch.isfinite(norm)))
         if not skipped:
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
             self.optimizer.step()
+            self.merge()
             self.average.update(step)
         return StepResult(float(loss), float(norm), skipped)
+
+    def before_clipping(self) -> None:
+        """Leave the gradients of an adapter in `.grad`; those of a model are there."""
+        if self.adapter is not None:
+            self.adapter.project()
+
+    def merge(self) -> None:
+        """Give the model the weights that its adapter has now."""
+        if self.adapter is not None:
+            self.adapter.merge()
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Inside the block the model has the averaged weights."""
+        try:
+            with self.average.applied():
+                self.merge()
+                yield
+        finally:
+            self.merge()
 
     def clip(self) -> Tensor:
         """Clip the gradients by their global norm; returns the norm before."""
@@ -161,17 +189,24 @@ class Strategy(ABC):
             writer.write(folder, state, progress, settings)
 
     def weights(self) -> dict[str, Tensor]:
-        """The weights and buffers of the model, whole. Called on all ranks."""
-        return state_of(self.task.model)
+        """The weights and buffers of the model, whole, or the factors of its adapter. Called on all ranks."""
+        return state_of(self.task.model) if self.adapter is None else self.adapter.tensors()
+
+    def save_weights(self, path: Path) -> None:
+        """Write a model file. Called on all ranks."""
+        weights = self.weights()
+        if self.is_main:
+            save_tensors(path, weights, None if self.adapter is None else self.adapter.metadata)
 
     def restore(self, tensors: dict[str, Tensor], folder: Path) -> None:
-        """Restore what `state` gave.
+        """Restore what `state` gave. Buffers that the model calls `refitted` may be missing: a validation fits them.
 
         Raises:
             UserError: the checkpoint has other tensors than this run.
         """
-        tensors = with_current_names(self.task.model, tensors)
-        placed = {name: local_part(value) for name, value in self._placed().items()}
+        tensors = with_current_names(self.trained, tensors)
+        refitted = {f"model.{name}" for name in getattr(self.task.model, "refitted", ())} - tensors.keys()
+        placed = {name: local_part(value) for name, value in self._placed().items() if name not in refitted}
         for name, value in placed.items():
             if name not in tensors or tensors[name].shape != value.shape:
                 raise UserError(
@@ -181,11 +216,12 @@ class Strategy(ABC):
         with torch.no_grad():
             for name, value in placed.items():
                 value.copy_(tensors[name])
+        self.merge()
         restore_optimizer(self.optimizer, self.names, tensors)
 
     def _placed(self) -> dict[str, Tensor]:
         """The tensors of a checkpoint that exist before the first update."""
-        tensors = {f"model.{name}": value for name, value in state_of(self.task.model).items()}
+        tensors = {f"model.{name}": value for name, value in state_of(self.trained).items()}
         tensors |= {f"average.{name}": value for name, value in self.average.shadow.items()}
         tensors |= {f"carried.{name}": value for name, value in persistent_state(self.task).items()}
         return tensors

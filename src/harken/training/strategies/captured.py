@@ -187,7 +187,8 @@ class CapturedUpdates(Strategy):
     def apply(self, loss: Tensor) -> Tensor:
         """Clip the gradients in `.grad` and update the parameters -> (3,), see `compute`."""
         self.is_finishing = True
-        grads = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        self.before_clipping()
+        grads = [parameter.grad for parameter in self.names if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(grads)
         skipped = (~(torch.isfinite(norm) & torch.isfinite(loss))).float()
         limit = self.config.clip_norm
@@ -195,6 +196,7 @@ class CapturedUpdates(Strategy):
         scale = torch.ones_like(norm) if limit is None else ((norm + 1e-6) / limit).clamp(min=1.0)
         self.optimizer.grad_scale, self.optimizer.found_inf = scale, skipped  # type: ignore[attr-defined]
         self.optimizer.step()
+        self.merge()
         return torch.stack((loss, norm.float(), skipped))
 
     def over_ranks(self, loss: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 from harken.training.config import TrainConfig
 from harken.training.prefetch import Prefetcher
@@ -40,7 +40,9 @@ class Distributed(Strategy):
 
     def validate(self) -> dict[str, float]:
         """Every rank evaluates its part; rank 0 puts them together."""
-        broadcast_tensors([value for value in state_of(self.task.model).values() if value not in self.names])
+        broadcast_tensors(
+            [value for value in state_of(self.task.model).values() if not isinstance(value, nn.Parameter)]
+        )
         results = self.group.gather(self.validate_share(self.rank))
         return self.broadcast(self.task.score(results) if self.is_main else {})
 
@@ -81,7 +83,7 @@ class Replicated(Distributed):
     def place(self) -> None:
         """Give every rank the weights of rank 0, and their gradients a place in buckets."""
         super().place()
-        broadcast_tensors(list(state_of(self.task.model).values()))
+        broadcast_tensors(list((state_of(self.task.model) | state_of(self.trained)).values()))
         self.buckets = Buckets([value for value in self.task.model.parameters() if value.requires_grad])
         self._keep_carried()
 

@@ -130,7 +130,7 @@ class Group:
         padded[: len(packed)] = packed
         gathered = [torch.empty_like(padded) for _ in range(self.world_size)]
         dist.all_gather(gathered, padded)
-        return [_unpacked(one[: int(size)]) for one, size in zip(gathered, sizes, strict=True)]
+        return [_unpacked(message[: int(size)]) for message, size in zip(gathered, sizes, strict=True)]
 
     def maximum(self, values: list[float]) -> list[float]:
         """The element-wise maximum over all ranks."""

@@ -233,7 +233,10 @@ def units_of(model: nn.Module) -> list[tuple[nn.Module, tuple[str, ...]]]:
     owner: dict[int, nn.Module] = {}
     for unit in units:
         inner = {
-            id(one) for other in unit.modules() if other is not unit and other in units for one in other.parameters()
+            id(parameter)
+            for other in unit.modules()
+            if other is not unit and other in units
+            for parameter in other.parameters()
         }
         for parameter in unit.parameters():
             if id(parameter) not in inner and owner.setdefault(id(parameter), unit) is not unit:

@@ -50,12 +50,12 @@ def _sentences(stream: str, novel: bool = False, long: bool = False) -> Iterator
         yield grammar.sentence(long)
 
 
-def _unseen(rows: Iterator[Row], keys: Callable[[Row], Sequence[Hashable]], seen: set[Hashable]) -> Iterator[Row]:
+def _unseen(rows: Iterator[Row], keys: Callable[[Row], Sequence[Hashable]], used: set[Hashable]) -> Iterator[Row]:
     """The rows none of whose keys was seen; remembers their keys."""
     for row in rows:
         own = keys(row)
-        if seen.isdisjoint(own):
-            seen.update(own)
+        if used.isdisjoint(own):
+            used.update(own)
             yield row
 
 
@@ -82,11 +82,11 @@ def load_phrasebook(
 
 
 def _load(seed: int, train: int, valid: int, test: int, direction: str) -> Corpus:
-    seen: set[Hashable] = set()
+    used: set[Hashable] = set()
 
     def draw(split: str, size: int, accept: Callable[[Drawn], bool], **leaning: bool) -> list[Pair]:
         sentences = filter(accept, _sentences(f"{seed} {split}", **leaning))
-        return list(islice(_unseen((sentence.pair for sentence in sentences), _both_sides, seen), size))
+        return list(islice(_unseen((sentence.pair for sentence in sentences), _both_sides, used), size))
 
     def is_familiar(sentence: Drawn) -> bool:
         return not sentence.together and _is_short(sentence.pair)
@@ -139,12 +139,12 @@ TAGGED_HELD_OUT = 500  # sentences of valid and of test
 
 def load_tagged_phrasebook(seed: int = 1, train: int = 6000) -> dict[str, list[Tagged]]:
     """The splits train, valid and test, the same for the same arguments; no sentence stands in two of them."""
-    seen: set[Hashable] = set()
+    used: set[Hashable] = set()
 
     def draw(split: str, size: int) -> list[Tagged]:
         tagged = (tag_tokens(sentence.words.english) for sentence in _sentences(f"{seed} tags {split}"))
         short = (sentence for sentence in tagged if len(sentence.words) <= LONGEST)
-        return list(islice(_unseen(short, lambda sentence: [sentence.words], seen), size))
+        return list(islice(_unseen(short, lambda sentence: [sentence.words], used), size))
 
     return {
         split: draw(split, size)

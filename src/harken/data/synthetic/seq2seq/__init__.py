@@ -68,15 +68,15 @@ def load_made(name: str, seed: int = 1, train: int = SIZE, valid: int = HELD_OUT
 
 def draw_split(maker: Maker, stream: str, size: int, unlike: set[str]) -> list[Pair]:
     """Distinct pairs whose meaning is not in `unlike`."""
-    random, pairs, seen, idle = Random(stream), list[Pair](), set[str](), 0
+    random, pairs, sources, idle = Random(stream), list[Pair](), set[str](), 0
     while len(pairs) < size:
         pair = maker.draw(random)
-        if pair.source in seen or maker.meaning(pair) in unlike:
+        if pair.source in sources or maker.meaning(pair) in unlike:
             idle += 1
             if idle > TIRED:
                 raise UserError(f"{stream.split()[0]} cannot make {size:,} different pairs; lower data.size")
             continue
         idle = 0
-        seen.add(pair.source)
+        sources.add(pair.source)
         pairs.append(pair)
     return pairs

@@ -100,10 +100,10 @@ class Pass:
 
     def product(self, span: Span) -> Tensor:
         """U h, normalised where the cell does so: (rows, gates x H)."""
-        made = self.recurrent(self.seen[span.packed])
+        product = self.recurrent(self.seen[span.packed])
         if self.norm is not None:
-            self.norm.forward(made, made, span.start, span.rows)
-        return made
+            self.norm.forward(product, product, span.start, span.rows)
+        return product
 
     def begin_backward(self, output: Tensor, last: list[Tensor], keep_graph: bool) -> None:
         """Gradients of the outputs (N, R) and of the parts of the last state (B, W); the gates are used up unless
@@ -169,21 +169,21 @@ class Pass:
 
     def gradient_tasks(self, needed: set[str], parts: int) -> list[Task]:
         """Tasks that fill `gradients`, one product over all steps each, the longest first."""
-        made, tensors, grad_gates = self.gradients, self.tensors, self.grad_inputs
+        gradients, tensors, grad_gates = self.gradients, self.tensors, self.grad_inputs
         tasks = self.weight_tasks(needed)
         if "weight_ih" in needed:
-            tasks.append(lambda: made.update(weight_ih=grad_gates.t() @ tensors["values"]))
+            tasks.append(lambda: gradients.update(weight_ih=grad_gates.t() @ tensors["values"]))
         if "values" in needed:
-            made["values"] = torch.empty_like(tensors["values"])
-            tasks += linear_tasks(grad_gates, tensors["weight_ih"].t(), None, made["values"], parts)
+            gradients["values"] = torch.empty_like(tensors["values"])
+            tasks += linear_tasks(grad_gates, tensors["weight_ih"].t(), None, gradients["values"], parts)
         if self.norm_input is not None:
-            made["norm_input"], made["bias"] = self.norm_input.gradients()
+            gradients["norm_input"], gradients["bias"] = self.norm_input.gradients()
         elif "bias" in needed:
-            tasks.append(lambda: made.update(bias=column_sums(grad_gates)))
+            tasks.append(lambda: gradients.update(bias=column_sums(grad_gates)))
         if self.norm is not None:
-            made["norm_hidden"] = self.norm.gradients()[0]
+            gradients["norm_hidden"] = self.norm.gradients()[0]
         for name, gradient in zip(("hidden", "cell"), self.grad_states, strict=False):
-            made[name] = gradient
+            gradients[name] = gradient
         return tasks
 
     def weight_tasks(self, needed: set[str]) -> list[Task]:

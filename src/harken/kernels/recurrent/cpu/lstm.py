@@ -257,18 +257,18 @@ class LSTMPass(Pass):
         return self.full
 
     def weight_tasks(self, needed: set[str]) -> list[Task]:
-        tasks, made = super().weight_tasks(needed), self.gradients
+        tasks, gradients = super().weight_tasks(needed), self.gradients
         if "weight_ch" in needed and self.full:
             gradient = torch.empty_like(self.tensors["weight_ch"])
-            made["weight_ch"] = gradient
+            gradients["weight_ch"] = gradient
             old, new = gradient[: self.early], gradient[self.early :]
             tasks.append(lambda: torch.mm(self.grad_gates[:, : self.early].t(), self.cell.before, out=old))
             tasks.append(lambda: torch.mm(self.grad_gates[:, self.top :].t(), self.made_cells, out=new))
         elif "weight_ch" in needed:
             shares = [self.grad_peepholes[lane] for lane in sorted(self.grad_peepholes)]
-            made["weight_ch"] = torch.stack(shares).sum(0).flatten()
+            gradients["weight_ch"] = torch.stack(shares).sum(0).flatten()
         if "weight_hr" in needed:
-            tasks.append(lambda: made.update(weight_hr=self.grad_projected.t() @ self.wide))
+            tasks.append(lambda: gradients.update(weight_hr=self.grad_projected.t() @ self.wide))
         if self.norm_cell is not None:
-            made["norm_cell"], made["norm_cell_shift"] = self.norm_cell.gradients()
+            gradients["norm_cell"], gradients["norm_cell_shift"] = self.norm_cell.gradients()
         return tasks

@@ -65,10 +65,10 @@ def linear_tasks(
     def fill(low: int, high: int) -> None:
         for start in range(low, high, BLOCK_ROWS):
             some = slice(start, min(start + BLOCK_ROWS, high))
-            made = product(values[some], bias)
+            block = product(values[some], bias)
             if then is not None:
-                then(made, start)
-            out[some].copy_(made)
+                then(block, start)
+            out[some].copy_(block)
 
     edges = [len(values) * part // parts for part in range(parts + 1)]
     return [partial(fill, low, high) for low, high in pairwise(edges) if high > low]

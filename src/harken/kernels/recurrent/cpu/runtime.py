@@ -30,6 +30,8 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch import Tensor
 
+from harken.machine import CAN_FORK
+
 MAX_BYTES = 2**28  # kept for later, 256 MiB
 MIN_BYTES = 2**20  # smaller buffers come quickly from the allocator
 
@@ -45,7 +47,8 @@ def _after_fork() -> None:
     _pool_lock, _workspace_lock = threading.Lock(), threading.Lock()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if CAN_FORK:
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:
