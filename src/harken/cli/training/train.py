@@ -22,7 +22,7 @@ from harken.training.folder import is_follower, launcher, request
     "harken train my.toml --out runs/mine --set train.max_minutes=30 --set data.source=train.en",
     "harken train pairs.tsv --out runs/mine      (data without a recipe: the job is inferred)",
     "harken train pairs.tsv --start runs/opus --mix general.tsv --out runs/mine      (fine-tunes a translator)",
-    "harken train reviews.csv --start runs/bert --out runs/mine      (a classifier on an adopted encoder)",
+    "harken train reviews.tsv --start runs/bert --out runs/mine      (a classifier on an adopted encoder)",
     "harken train my.toml --out runs/mine --resume      (after Ctrl-C, a crash or a power cut)",
 )
 def train(
