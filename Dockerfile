@@ -22,6 +22,7 @@ RUN python -m venv /opt/harken \
  && /opt/harken/bin/pip install --no-cache-dir --requirement /src/requirements/run.txt ${PACKAGES}
 COPY pyproject.toml README.md LICENSE /src/
 COPY src /src/src
+COPY docs/learn /src/docs/learn
 RUN /opt/harken/bin/pip install --no-cache-dir --no-deps --no-build-isolation /src
 
 FROM python:3.11-slim

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.adopt.test_t5 import random_lines
 from typer.testing import CliRunner
 
 import harken
@@ -58,7 +59,7 @@ def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = transformers.MarianConfig(
         vocab_size=len(vocabulary), d_model=32, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4,
         decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48, pad_token_id=pad, eos_token_id=0,
-        decoder_start_token_id=pad, scale_embedding=True, activation_function="swish", init_std=0.4,
+        decoder_start_token_id=pad, scale_embedding=True, activation_function="swish", init_std=0.15,
     )  # fmt: skip
     torch.manual_seed(1)
     model = transformers.MarianMTModel(config)
@@ -94,7 +95,9 @@ def own_ids(adopted: Any, peer: tuple[Any, Any]) -> torch.Tensor:
 
 def test_the_same_pieces(adopted: Any, peer: tuple[Any, Any], lines: list[str]) -> None:
     mapping = own_ids(adopted, peer)
-    for line in [*lines, ">>fra<< the black cat sleeps", "Zebra 東京 é", "  two  spaces ", "ｗｉｄｅ letters"]:
+    scripts = random_lines(500)
+    assert len(scripts) == 500
+    for line in [*lines, *scripts, ">>fra<< the black cat", "Zebra 東京 é", "  two  spaces ", "ｗｉｄｅ letters"]:
         theirs = mapping[peer[1](line).input_ids].tolist()
         known = [UNK if index >= len(mapping) + 1 else index for index in adopted.source.encode(line)]
         assert [*known, EOS] == theirs
@@ -111,7 +114,7 @@ def test_the_same_logits(adopted: Any, peer: tuple[Any, Any], lines: list[str]) 
         theirs = model(**batch, decoder_input_ids=target).logits
         own = adopted.model.logits(adopted.model(source, batch.attention_mask.sum(1), mapping[target]))
     assert theirs.abs().max() > 3
-    assert (own[:, :, mapping] - theirs).abs().max() < 1e-4 * theirs.abs().max()
+    assert (own[:, :, mapping] - theirs).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("beam", [1, 4])
@@ -149,7 +152,7 @@ def test_an_exported_model_is_that_of_before(
     with torch.no_grad():
         theirs = peer[0](**batch, decoder_input_ids=target).logits
         own = model(**again, decoder_input_ids=ids[target]).logits
-    assert (own[:, :, ids] - theirs).abs().max() < 1e-5 * theirs.abs().max()
+    assert (own[:, :, ids] - theirs).abs().max() < 1e-5
     before, after = peer[0].model.decoder.layers[1].fc2.weight, model.model.decoder.layers[1].fc2.weight
     assert torch.equal(before, after)  # the features are in Marian's order again
     returned = adopt(folder, tmp_path / "again")

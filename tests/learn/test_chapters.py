@@ -164,6 +164,7 @@ def test_pictures_are_drawn_in_a_notebook_and_printed_elsewhere(
     monkeypatch.setitem(sys.modules, "IPython", notebook)
     show(figure)
     assert capsys.readouterr().out == ""
+    monkeypatch.undo()  # matplotlib looks at IPython too
     assert [one._repr_html_().startswith("<svg") for one in drawn] == [True]
 
 

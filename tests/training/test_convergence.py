@@ -24,6 +24,7 @@ def curve(*points: tuple[int, float]) -> list[dict[str, Any]]:
         ([(750, 2.5), (1000, 2.4)], 50, ""),
         ([(750, 2.4), (1000, 2.5)], 50, ""),
         ([(750, 0.10), (1000, 0.07)], 50, ""),  # near 0 a third is little
+        ([(0, 7.7), (4, 14.9), (8, 10.4), (12, 9.0)], 1, ""),  # coming back from where it diverged, worse than before
         ([], 50, ""),
     ],
 )

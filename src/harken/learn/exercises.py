@@ -193,7 +193,6 @@ CHAPTER_3 = {
             ** 50,
             "2^25 counts the doublings and leaves out the halvings between them.": 2.0**25,
             "Every second product halves the length, and the others double it.": 0.5**25,
-            "The first product halves the length; the second one doubles it again.": 0.5**50,
         },
     ),
     "ex3c": Exercise(

@@ -20,7 +20,7 @@ import hashlib
 import json
 import os
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -142,13 +142,7 @@ class DataRecord:
             for key, old in self.settings.items()
             if key in now and now[key] != old
         ]
-        older = getattr(type(getattr(recipe, "data", None)), "older", {})
-        current = {f"data.{old}": f"data.{new}" for old, new in older.items()}  # a folder of 0.1 has older keys
-        known = {
-            replace(source, key=current.get(source.key, source.key)): print_
-            for source, print_ in self.files.items()
-            if source.key.startswith("data.")
-        }
+        known = {source: print_ for source, print_ in self.files.items() if source.key.startswith("data.")}
         try:
             sources = [source for source in job.input_files(recipe) if source.key.startswith("data.")]
         except UserError:  # a file that says which others are read is missing or damaged

@@ -304,14 +304,20 @@ class Job:
         Raises:
             UserError: no such split, or a model whose recipe names no data, such as an adopted one.
         """
-        try:
-            model.recipe.require_data(f"the recipe of {model.folder}")
-        except UserError as problem:
-            raise UserError(f"{problem.args[0].partition(':')[0]}; give a file of examples to read") from None
+        if problem := self.names_no_data(model):
+            raise UserError(f"{problem}; give a file of examples to read")
         data = self.load_data(model.recipe)
         splits = self.splits(data)
         name = find_split(data.name, splits, split, remedy=self.scored_files)
         return name, splits[name]
+
+    def names_no_data(self, model: Any) -> str | None:
+        """Why a model has no corpus of its own, such as an adopted one; None where it has."""
+        try:
+            model.recipe.require_data(f"the recipe of {model.folder}")
+        except UserError as problem:
+            return str(problem.args[0].partition(":")[0])
+        return None
 
     def held_out(self, model: Any, split: str | None, files: Sequence[Path] = ()) -> Any:
         """The examples of files, or where there are none those of `named_split`."""

@@ -1,7 +1,7 @@
 """`[model] start`: the vocabulary and the weights of a masked model, for the jobs that begin with them.
 
 words        the job keeps its own words and adds those of the masked model; what both know begins with its vectors
-other pieces the masked model's tokenizer is taken over as it is
+other pieces the masked model's tokenizer is taken over as it is; a tagger tags the first piece of each word
 
     tokenizer = starting_tokenizer(start, tokenizer)        before texts become ids
     start_from(model.reader, start, tokenizer)              once the network is built

@@ -87,7 +87,7 @@ def not_converged(metrics: Sequence[dict[str, Any]], warmup_steps: int) -> str:
             "train longer or lower train.warmup_steps"
         )
     before = [(step, loss) for step, loss in curve if step <= 0.75 * last]
-    if not before:
+    if not before or final > min(loss for _, loss in before):  # training longer brings back what it had
         return ""
     step, loss = before[-1]
     nats = (loss - final) * (0.25 * last) / (last - step)

@@ -53,7 +53,8 @@ def test_a_trained_folder_guesses_and_is_scored(trained: MaskedLanguageModel) ->
     scores = job_of("masked").evaluate(trained, None, [], lambda done: None)
     assert scores["perplexity"] < 400  # of 1,200 words: it has learnt which are frequent
     assert 0.03 < scores["accuracy"] < 1
-    assert trained.picture("the [MASK] will sleep").to_terminal(width=80, color=False).count("\n") == 14
+    picture = trained.picture("the [MASK] will sleep").to_terminal(width=80, color=False)
+    assert "will   ·" in picture and "Layer 1: where each word (down) looks (across)" in picture
     with pytest.raises(UserError, match=r"write \[MASK\] in place of a word"):
         trained.fill("the owl sleeps")
 

@@ -20,7 +20,8 @@ def adopt(
         str | None, typer.Option(metavar="SOURCE-TARGET", help="Languages of a multilingual model, such as en-fr.")
     ] = None,
 ) -> None:
-    """Make a model folder of a model in Hugging Face's format: Marian, T5, BART, mBART, M2M-100, NLLB, GPT-2.
+    """Make a model folder of a model in Hugging Face's format: Marian, T5, BART, mBART, M2M-100, NLLB, GPT-2,
+    BERT, RoBERTa, DistilBERT.
 
     Nothing is downloaded, and no pickle is opened: the folder needs config.json, model.safetensors and the files of its
     tokenizer.

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harken.data.text.languages import canonical
+from harken.data.text.languages import THREE_LETTERS, canonical
 from harken.data.tokenizers.tokens import SPECIALS
 from harken.errors import UserError
 
@@ -81,11 +81,16 @@ def language_token(languages: dict[str, str], code: str | None, side: str) -> st
     """
     if code in languages:
         return languages[code]
-    short = {canonical(known): token for known, token in reversed(languages.items())}
-    if code is None or canonical(code) not in short:
+    short = {_two_letters(known): token for known, token in reversed(languages.items())}
+    if code is None or _two_letters(code) not in short:
         known = ", ".join(languages)
         raise UserError(f"the {side} language is {code!r}, which the model does not have; it has {known}")
-    return short[canonical(code)]
+    return short[_two_letters(code)]
+
+
+def _two_letters(code: str) -> str:
+    """A code without region or script, with two letters where there are some: en of eng_Latn."""
+    return THREE_LETTERS.get(canonical(code), canonical(code))
 
 
 def inner_tokenizer(tokenizer: Tokenizer) -> Tokenizer:

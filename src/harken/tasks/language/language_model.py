@@ -216,7 +216,8 @@ class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
         Raises:
             UserError: there is no text.
         """
-        rows = [self.ids(text).tolist() for text in texts if len(self.ids(text)) > 1]
+        most = None if self.recipe.model.longest is None else self.recipe.model.longest + 1  # the last is only written
+        rows = [row[:most] for text in texts if len(row := self.ids(text).tolist()) > 1]
         if not rows:
             raise UserError("there is no text to read; give at least one line with words")
         padded, lengths = pad(rows)
