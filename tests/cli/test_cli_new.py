@@ -79,7 +79,7 @@ def test_python_trains_on_data_in_place_of_a_recipe(data: Path, tmp_path: Path) 
 
 def test_data_can_be_checked(data: Path) -> None:
     found = run("check", "films.tsv", "--no-measure", "--set", "train.max_steps=60").stdout
-    assert "73 training examples, 7 for validation" in found and "2: " in found
+    assert "72 training examples, 8 for validation" in found and "2: " in found
 
 
 def test_recordings_with_texts_beside_them_get_a_table(data: Path) -> None:
