@@ -84,11 +84,20 @@ def test_handwriting_is_places_of_the_pen(opened: Callable[[str], Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "text"),
-    [("stories-answer", "Anna went to the hall. Where is Anna?"), ("phrasebook-masked", "the black [MASK] sleeps")],
+    ("recipe", "text", "maps"),
+    [
+        ("stories-answer", "Anna went to the hall. Where is Anna?", 1),
+        (
+            "phrasebook-masked",
+            "the black [MASK] sleeps",
+            3,
+        ),  # the tokens that fit, and what each of two layers attends to
+    ],
 )
-def test_other_texts_have_the_picture_of_their_job(opened: Callable[[str], Any], recipe: str, text: str) -> None:
-    assert panels(answer(opened(recipe), text)) == ["heat"]
+def test_other_texts_have_the_picture_of_their_job(
+    opened: Callable[[str], Any], recipe: str, text: str, maps: int
+) -> None:
+    assert panels(answer(opened(recipe), text)) == ["heat"] * maps
 
 
 def test_the_form_has_the_options_of_the_job(opened: Callable[[str], Any]) -> None:
