@@ -87,11 +87,7 @@ def test_handwriting_is_places_of_the_pen(opened: Callable[[str], Any]) -> None:
     ("recipe", "text", "maps"),
     [
         ("stories-answer", "Anna went to the hall. Where is Anna?", 1),
-        (
-            "phrasebook-masked",
-            "the black [MASK] sleeps",
-            3,
-        ),  # the tokens that fit, and what each of two layers attends to
+        ("phrasebook-masked", "the black [MASK] sleeps", 3),  # the tokens that fit, and a map of each layer
     ],
 )
 def test_other_texts_have_the_picture_of_their_job(
