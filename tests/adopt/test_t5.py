@@ -21,7 +21,7 @@ from harken.kernels.decoding.description import Undescribed
 from harken.models.build import build_model
 from harken.models.config import TransformerConfig
 from harken.models.transformer.description import describe_stack
-from harken.models.transformer.packed import is_supported
+from harken.models.transformer.packed import why_not_blocks
 
 transformers = pytest.importorskip("transformers", reason="the package transformers is not installed")
 sentencepiece = pytest.importorskip("sentencepiece")
@@ -157,7 +157,8 @@ def test_fast_paths_are_not_chosen(options: dict[str, Any], name: str) -> None:
     assert model.describe_for_decoding() is None
     with pytest.raises(Undescribed, match=name):
         describe_stack(model.encoder.stack)
-    assert is_supported(model) == ("activation" in options)  # packed sentences run through the same activations
+    is_packable = why_not_blocks(model) is None
+    assert is_packable == ("activation" in options)  # packed sentences run through the same activations
 
 
 def test_commands_work_on_an_adopted_model(pair: Pair, tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.kernels.settings import has_triton, kernels_enabled
+from harken.kernels.backend import Backend
+from harken.kernels.settings import why_no_triton
 from harken.kernels.triton_import import tl, triton
 
 WARPS = 4  # for a row of 512 features; 1 and 2 take 4 to 10% longer on an H200
@@ -27,9 +28,11 @@ PROGRAMS = 1056  # of the backward pass: 8 for each multiprocessor of an H200
 WIDEST = 2048  # features that a program holds
 
 
-def is_supported(values: Tensor, width: int) -> bool:
-    """Whether the kernels can run."""
-    return values.is_cuda and has_triton() and kernels_enabled() and width <= WIDEST
+def why_not_fused(values: Tensor) -> str | None:
+    """The reason for which the kernels cannot run; None: they can."""
+    if values.shape[-1] > WIDEST:
+        return f"the features are wider than {WIDEST}"
+    return why_no_triton(values.is_cuda)
 
 
 @triton.jit
@@ -242,3 +245,6 @@ def residual_norm(values: Tensor, change: Tensor, *rest: Any) -> tuple[Tensor, T
     """Values (M, D), change (M, D), vectors (D,) in float32, seed (1,) int64, and the other arguments of `operator` ->
     x' like `values`, y like `change`."""
     return operator(values, change, *rest)[:2]
+
+
+RESIDUAL_NORM = Backend("triton", why_not_fused, residual_norm)

@@ -6,23 +6,23 @@
     masked     the reference over padded sequences, for a graph that is compiled once for all lengths
     loop       the reference over packed rows: `step` of each cell, one step after the other
 
-The `supports` of a backend is its rule: where it can run a call, and was measured to be faster than those after it
-(`benchmarks/gpu_recurrent.py`, `benchmarks/cpu_recurrent.py --rule`, `docs/gpu.md`). All but the reference take plain
+Their rules were measured by `benchmarks/gpu_recurrent.py` and `benchmarks/cpu_recurrent.py --rule` (`docs/gpu.md`). A
+call is data alone, and the two references call the cells of the stack that they were made for. All others take plain
 cells alone (`Cell.is_plain`). `HARKEN_KERNELS=off` leaves torch's loops and the reference.
 """
 
 from __future__ import annotations
 
-from harken.kernels.recurrent.call import Backend, Call
+from collections.abc import Sequence
+
+from harken.kernels.recurrent.call import RecurrentBackend
 from harken.kernels.recurrent.cpu.operator import CPU
 from harken.kernels.recurrent.cudnn import TORCH
 from harken.kernels.recurrent.triton.backend import TRITON
-from harken.kernels.settings import kernels_enabled
-from harken.nn.recurrent.unroll import LOOP, MASKED
-
-BACKENDS = [TRITON, CPU, TORCH, MASKED, LOOP]
+from harken.nn.recurrent.cell import Cell
+from harken.nn.recurrent.unroll import loop, masked
 
 
-def choose(call: Call) -> Backend:
-    """The first backend that supports the call."""
-    return next(each for each in BACKENDS if each.supports(call) and (not each.is_kernel or kernels_enabled()))
+def backends(cells: Sequence[Cell]) -> list[RecurrentBackend]:
+    """The backends of a stack of these cells."""
+    return [TRITON, CPU, TORCH, masked(cells), loop(cells)]

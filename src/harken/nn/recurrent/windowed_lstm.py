@@ -40,7 +40,7 @@ from harken.kernels.settings import kernels_enabled
 from harken.nn.recurrent.cell import State
 from harken.nn.recurrent.layers import initialize
 from harken.nn.recurrent.lstm import LSTMCell, LSTMState
-from harken.nn.recurrent.regularization import Noise
+from harken.nn.recurrent.regularization import NONE
 from harken.nn.recurrent.trace import DirectionTrace, Recurrence, Trace
 
 SHARPNESS = 2.0  # β at first: a deviation of half a character
@@ -139,7 +139,7 @@ class WindowedLSTM(nn.Module):
             steps.append({**step.gates, "hidden": state[0], "cell": state[1]})
             looks.append((state[0], seen, weights))
         by_name = {name: [step[name] for step in steps] for name in steps[0]}
-        recurrence = Recurrence(self.cell, inputs, before, Noise(None, ()))
+        recurrence = Recurrence(self.cell, inputs, before, NONE)
         windowed = Windowed(*(torch.stack(part, 1) for part in zip(*looks, strict=True)))
         return windowed, Trace([[DirectionTrace(by_name, Layout.of(None, len(values), len(steps)), recurrence)]])
 

@@ -39,8 +39,10 @@ def run_triton(call: Call, together: bool) -> Result:
 
 
 def _run(call: Call, directions: Sequence[Direction], reverse: bool) -> Result:
-    kind, dtype = kernel_kind(call.cell), call.compute_dtype
-    tensors = [each.cell.tensors() for each in directions]
+    kind, dtype = kernel_kind(call), call.compute_dtype
+    assert call.kind is not None
+    assert kind is not None
+    tensors = [each.weights(call.kind) for each in directions]
 
     def joined(name: str, join: Any = _stacked, to: torch.dtype | None = dtype) -> Tensor | None:
         """The tensor `name` of all directions, or None where the cells have none."""
