@@ -71,9 +71,9 @@ def forward_kernel(
         x = tl.load(values + at, mask=inside, other=0.0).to(tl.float32)
         added = tl.load(change + at, mask=inside, other=0.0).to(tl.float32) + shift
         if THRESHOLD > 0:
-            kept = ((word >> (8 * turn)) & 255) >= THRESHOLD
-            added = tl.where(kept, added * scale, 0.0)
-            tl.store(keep + at, kept.to(tl.int8), mask=inside)
+            is_kept = ((word >> (8 * turn)) & 255) >= THRESHOLD
+            added = tl.where(is_kept, added * scale, 0.0)
+            tl.store(keep + at, is_kept.to(tl.int8), mask=inside)
         x = tl.where(inside, x + added, 0.0)
         tl.store(out + at, x.to(out.dtype.element_ty), mask=inside)
         mean = tl.sum(x, 0) / width
@@ -125,8 +125,8 @@ def backward_kernel(
         tl.store(grad_values + at, dx.to(grad_values.dtype.element_ty), mask=real)
         dc = dx
         if THRESHOLD > 0:
-            kept = tl.load(keep + at, mask=real, other=0)
-            dc = tl.where(kept != 0, dx * scale, 0.0)
+            is_kept = tl.load(keep + at, mask=real, other=0)
+            dc = tl.where(is_kept != 0, dx * scale, 0.0)
         tl.store(grad_change + at, dc.to(grad_change.dtype.element_ty), mask=real)
         weight_sum += dy * unit
         bias_sum += dy

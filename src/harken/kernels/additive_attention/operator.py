@@ -137,13 +137,13 @@ def additive_attention(
     vectors = vector.reshape(-1, vector.shape[-1])
     flat = [part.reshape(-1, *part.shape[-2:]).contiguous() for part in (queries, keys, values)]
     groups = flat[0].shape[0]
-    seen = None
+    visible = None
     if mask is not None:  # never copied where it is only repeated
         inner = leading[-1] if len(leading) > 1 else 1
-        seen = mask.expand(*leading, targets, sources).reshape(groups // max(inner, 1), inner, targets, sources)
+        visible = mask.expand(*leading, targets, sources).reshape(groups // max(inner, 1), inner, targets, sources)
     keep = torch.is_grad_enabled() and any(part.requires_grad for part in (*flat, vectors))
     seed = torch.randint(2**31, (1,), device=queries.device) if dropout else None
-    context = attention_operator(flat[0], flat[1], vectors, flat[2], seen, causal, keep, dropout, seed)[0]
+    context = attention_operator(flat[0], flat[1], vectors, flat[2], visible, causal, keep, dropout, seed)[0]
     return context.view(*leading, targets, values.shape[-1])
 
 
