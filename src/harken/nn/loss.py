@@ -12,6 +12,8 @@ blocks of logits that fit the cache of a CPU, `cuda` makes one pass over half-pr
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -53,15 +55,8 @@ def linear_cross_entropy(
     return choose(BACKENDS, hidden, weight).run(hidden, weight, bias, targets, smoothing, z_loss, padding)
 
 
-def _unfused(
-    hidden: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    targets: Tensor,
-    smoothing: float,
-    z_loss: float,
-    padding: int | None,
-) -> Tensor:
+def _unfused(hidden: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
+    targets, smoothing, z_loss, padding = options
     return smoothed_cross_entropy(F.linear(hidden, weight, bias), targets, smoothing, padding, z_loss)
 
 

@@ -1,7 +1,7 @@
 """One call of a recurrent layer as data: tensors and declared options.
 
 Kernels do not import `harken.nn`: a layer describes its cells by a `CellKind` and their weights by the names below. The
-backends are listed in `harken.nn.recurrent.dispatch`.
+backends are listed in `harken.nn.recurrent.unroll`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Cells over time, in both directions, one layer above the other: the base of RNN, LSTM and GRU.
 
 `reference` calls every cell step by step (`harken.nn.recurrent.unroll`). `forward` computes the same by the backend
-that is fastest for the call (`harken.nn.recurrent.dispatch`). Both share the wiring of layers, directions, connections
-and lengths below.
+that is fastest for the call. Both share the wiring of layers, directions, connections and lengths below.
 """
 
 from __future__ import annotations
@@ -21,12 +20,11 @@ from harken.kernels.recurrent.packing import PaddedLayout, check_lengths, check_
 from harken.kernels.settings import is_device_only
 from harken.nn.recurrent.cell import Cell, State
 from harken.nn.recurrent.connections import Connections
-from harken.nn.recurrent.dispatch import backends
 from harken.nn.recurrent.interop import accept_stored_names, split_name, weight_suffix
 from harken.nn.recurrent.options import StackOptions, check_dtype, check_input, non_default
 from harken.nn.recurrent.regularization import draw_noise
 from harken.nn.recurrent.trace import DirectionTrace, Trace
-from harken.nn.recurrent.unroll import masked
+from harken.nn.recurrent.unroll import backends, masked
 
 MORE_OPTIONS: dict[str, Any] = {"zoneout": 0.0, "recurrent_dropout": 0.0, "connections": None}  # and their defaults
 

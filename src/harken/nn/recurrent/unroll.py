@@ -1,4 +1,14 @@
-"""A cell over all the steps of a sequence: the reference of every kernel, and the loop that runs where no kernel does.
+"""A cell over all the steps of a sequence, by the first of `backends` that supports the call:
+
+    triton     one persistent kernel for all steps on a GPU (`harken.kernels.recurrent.triton`)
+    cpu        products with packed weights and gates compiled by numba (`harken.kernels.recurrent.cpu`)
+    torch      torch's own fused loops: cuDNN on a GPU, ATen or oneDNN on a CPU (`harken.kernels.recurrent.cudnn`)
+    masked     the reference over padded sequences, for a graph that is compiled once for all lengths
+    loop       the reference over packed rows, which runs every call
+
+Their rules were measured by `benchmarks/gpu_recurrent.py` and `benchmarks/cpu_recurrent.py --rule` (`docs/gpu.md`). A
+call is data alone, and the references, which are below, call the cells of the stack that they were made for. All others
+take plain cells alone (`Cell.is_plain`). `HARKEN_KERNELS=off` leaves torch's loops and the references.
 
 `masked` calls `cell.step` for one step after the other on padded rows and keeps the old state of rows that have ended.
 `loop` computes the same on packed rows, so that rows that have ended take no part (`harken.kernels.recurrent.packing`),
@@ -16,9 +26,17 @@ from torch import Tensor
 
 from harken.kernels.backend import always
 from harken.kernels.recurrent.call import Call, Direction, RecurrentBackend, Result
+from harken.kernels.recurrent.cpu.operator import CPU
+from harken.kernels.recurrent.cudnn import TORCH
+from harken.kernels.recurrent.triton.backend import TRITON
 from harken.nn.recurrent.cell import Cell, State
 from harken.nn.recurrent.regularization import zoneout
 from harken.nn.recurrent.trace import DirectionTrace, Recurrence
+
+
+def backends(cells: Sequence[Cell]) -> list[RecurrentBackend]:
+    """The backends of a stack of these cells, in order of preference."""
+    return [TRITON, CPU, TORCH, masked(cells), loop(cells)]
 
 
 def masked(cells: Sequence[Cell]) -> RecurrentBackend:
