@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.kernels.autograd import first_order
+from harken.kernels.autograd import first_order, takes_torch_operators
+from harken.kernels.backend import Backend
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward.default
 tanh_backward = torch.ops.aten.tanh_backward.default
@@ -123,3 +124,11 @@ def windowed_lstm(
     by_step = _Loop.apply(by_time, joint, project, bias, characters.to(dtype), mask.to(dtype))
     hidden, view, weights = (value.transpose(0, 1) for value in by_step)
     return hidden, view, weights
+
+
+def why_not_by_hand() -> str | None:
+    """The loop runs wherever its function is called directly."""
+    return "torch.compile, torch.func or torch.jit records the call" if takes_torch_operators() else None
+
+
+WINDOWED_LSTM = Backend("by hand", why_not_by_hand, windowed_lstm)
