@@ -129,7 +129,7 @@ def predict_all(
                 for note in result.notes:
                     logger.info(note)
                 number += 1
-                unseen += model.unseen_words(example)[:1] if isinstance(example, str) else []
+                unseen += job.unseen_words(model, example)[:1]
                 if command.out is not None:
                     drawn.append(result)
     if unseen:

@@ -382,6 +382,10 @@ class Job:
         """
         raise UserError(f"a model of the task {model.recipe.task!r} reads lines of text; leave --format out")
 
+    def unseen_words(self, model: Any, example: Any) -> list[str]:
+        """The words of an example with parts that training did not have; the answer is a guess there."""
+        return []
+
     def attention_figure(self, model: Any, example: str) -> Drawable:
         """Draw the attention of a model to one example (a text, or the path of a file), for `harken attention`.
 
