@@ -28,6 +28,7 @@ from harken.paths import Place, paths_in
 from harken.recipe.paths import is_pattern, location
 from harken.tasks.baselines import compare
 from harken.tasks.interface import Form
+from harken.tasks.operations import MAX_TRACED
 from harken.tasks.results import Show, as_result
 from harken.tasks.scores import Scores
 from harken.tasks.splits import describe_split, find_split
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
     from harken.tasks.predictor import Predictor, Progress
     from harken.tasks.results import Result
     from harken.training.config import Decision
-
-
-MAX_TRACED = 1000  # characters of a text whose gates are shown
 
 
 class Drawable(Protocol):

@@ -103,6 +103,8 @@ class TranslationOperations:
 
     def serve_score(self, model: Translator, items: Sequence[Item], options: dict[str, Any]) -> list[Any]:
         """The log-probability of given translations, token by token."""
+        if not all(item.get("target") is not None for item in items):
+            raise UserError("there is no target; give the translation of each text")
         return [
             {
                 "log_probability": scored.log_probability,
