@@ -59,7 +59,7 @@ class Drawable(Protocol):
         """Write .html, .svg or .png."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Prepared:
     """A run that can start: the task to train, and what to say of it."""
 

@@ -108,15 +108,14 @@ class TranslateJob(TranslationOperations, Job):
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
         fill_embeddings(pretrained, recipe, texts, model, source, target)
 
-        def prepared(recipe: TranslateRecipe) -> Prepared:
+        def prepared(recipe: TranslateRecipe, task: TranslationTask) -> Prepared:
             summary = summarise(recipe, corpus, source, target, pretrained, general, adapter)
             return replace(summary.prepared(task, measure(task.model).flops, corpus), decisions=decisions)
 
         def resize(smaller: TranslateRecipe) -> Prepared:
-            task.model = build_model(smaller.model, source.size, target.size)
-            return prepared(smaller)
+            return prepared(smaller, task.with_model(build_model(smaller.model, source.size, target.size)))
 
-        return replace(prepared(recipe), sizes=sizes_of(recipe), resize=resize)
+        return replace(prepared(recipe, task), sizes=sizes_of(recipe), resize=resize)
 
     def read_files(
         self, model: Translator, files: Sequence[Path], reading: FileReading
