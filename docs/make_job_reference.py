@@ -31,8 +31,9 @@ also take `model` and `timeout`, and where results can be streamed `stream`.
 """
 
 
-OPERATIONS = """`POST /v1/NAME` answers with a result for each text, and `harken NAME MODEL [FILE]` prints one as JSON for
-each line. `harken attention`, `harken beam` and `harken score` are commands of their own, which draw or print a table."""
+OPERATIONS = """`POST /v1/NAME` answers with a result for each text, and `harken NAME MODEL [FILE]` prints one as JSON
+for each line. `harken attention`, `harken beam` and `harken score` are commands of their own, which draw or print a
+table."""
 
 
 def kind_name(kind: Any) -> str:

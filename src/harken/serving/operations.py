@@ -1,9 +1,10 @@
 """Operations of a worker on a loaded model: those of its job, and the facts that `/v1/models` tells.
 
 The operations of a job are its verb and those that its interface declares. They take items, dictionaries of plain
-values (`harken.tasks.interface.Input.items`), and give one JSON value or exception for each; items of several requests come
-together. The HTTP side imports this module for the names alone, and no torch with it. Uploaded documents are read and
-written here, too (`harken.serving.text.files`), as that takes longer than the event loop may wait; it needs no model.
+values (`harken.tasks.interface.Input.items`), and give one JSON value or exception for each; items of several requests
+come together. The HTTP side imports this module for the declarations alone, and no torch with it. Uploaded documents
+are read and written here, too (`harken.serving.text.files`), as that takes longer than the event loop may wait; it
+needs no model.
 """
 
 from __future__ import annotations
