@@ -13,8 +13,8 @@ import torch
 from harken.data.tokenizers.words import words_of
 from harken.errors import UserError
 from harken.search.compiled import prepare
-from harken.tasks.translate.describing import describe
-from harken.tasks.translate.searching import search
+from harken.tasks.translate.decoding.describing import describe
+from harken.tasks.translate.decoding.searching import search
 from harken.tasks.translate.translation import Translation, TranslationFigure
 from harken.tasks.translate.translator import Translator
 

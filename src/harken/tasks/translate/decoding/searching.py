@@ -37,11 +37,19 @@ from harken.search.rules.fusion import LanguageModelFusion
 from harken.search.rules.penalties import Banned, Shortlist
 from harken.search.rules.prefix import ForcedFirst, Prefix, check_prefix
 from harken.tasks.registry import job_of
-from harken.tasks.translate.describing import describe
-from harken.tasks.translate.glossary import Match, Term, find_terms, forms, joining_tokens, phrase_ids, read_glossary
+from harken.tasks.translate.decoding.describing import describe
+from harken.tasks.translate.decoding.glossary import (
+    Match,
+    Term,
+    find_terms,
+    forms,
+    joining_tokens,
+    phrase_ids,
+    read_glossary,
+)
+from harken.tasks.translate.decoding.substitution import substitute
 from harken.tasks.translate.known_form import KnownForm
 from harken.tasks.translate.sources import Sources, max_lengths
-from harken.tasks.translate.substitution import substitute
 from harken.tasks.translate.translation import Translation
 
 if TYPE_CHECKING:
