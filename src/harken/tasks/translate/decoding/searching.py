@@ -218,7 +218,7 @@ def _intact_first(translator: Translator, form: KnownForm, hypotheses: list[Hypo
     """Hypotheses that have the symbols of their source before those that lost or repeat some."""
     if not form.spans:
         return hypotheses
-    return sorted(hypotheses, key=lambda one: misplaced(translator.target.decode(one.tokens), form.text))
+    return sorted(hypotheses, key=lambda hypothesis: misplaced(translator.target.decode(hypothesis.tokens), form.text))
 
 
 def _checked_matches(request: Request, sources: Sources, numbers: Sequence[int]) -> list[list[Match]]:
@@ -342,7 +342,11 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
     call = DecodingCall(
         first.model, batch.ids, batch.lengths, len(prefix) + 1, first.config, count, batch.distances, rules
     )
-    starts = [[*one.tokens] for one in decode(replace(call, cancelled=lambda: False))[0] if not one.finished]
+    starts = [
+        [*hypothesis.tokens]
+        for hypothesis in decode(replace(call, cancelled=lambda: False))[0]
+        if not hypothesis.finished
+    ]
     continued = []
     limit = max_lengths(request.translator.recipe.model_copy(update={"search": request.config}), batch.lengths)
     for start in starts:
