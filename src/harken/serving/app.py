@@ -38,7 +38,6 @@ the dialect of LibreTranslate, and /v2 is that of DeepL."""
 Extension = Callable[[Serving], APIRouter]  # further routes of a server, such as `harken.studio.app.serving_studio`
 
 FAST: dict[str, Endpoint] = {
-    "/v1/translate": native.translate_directly,
     "/translate": libretranslate.translate,
     "/v2/translate": deepl.translate,
 }
@@ -94,9 +93,10 @@ def create_app(
         redoc_url=None,
     )
     app.state.serving = serving
+    routes = jobs.routes_of(model.task for model in serving.registry.models.values()).values()
     for router in (
         native.router,
-        jobs.create_router({model.task for model in serving.registry.models.values()}),
+        jobs.create_router(routes),
         libretranslate.router,
         deepl.router,
         deepl_documents.router,
@@ -105,7 +105,7 @@ def create_app(
     for extension in extensions:
         app.include_router(extension(serving))
     _add_pages(app, serving)
-    app.add_middleware(FastPath, endpoints=FAST)
+    app.add_middleware(FastPath, endpoints={**FAST, **jobs.fast_endpoints(routes)})
     return protect(app, settings, serving.metrics)
 
 
