@@ -34,8 +34,9 @@ HEAD_WIDTHS = (16, 32, 64, 128)
 def is_supported(described: Transformer) -> bool:
     """Self-attention, positions that are added or none, and heads whose width the kernels know."""
     stack = described.decoder
-    plain = not stack.ssru and stack.angles is None and stack.slopes is None and stack.activation in ACTIVATIONS
-    return plain and stack.width // stack.heads in HEAD_WIDTHS
+    plain = not stack.ssru and stack.angles is None and stack.slopes is None and stack.buckets is None
+    plain = plain and not stack.is_rms and stack.activation in ACTIVATIONS
+    return plain and stack.head_width in HEAD_WIDTHS and stack.width == stack.heads * stack.head_width
 
 
 class TransformerStep:
@@ -85,6 +86,7 @@ class TransformerStep:
         described, stack, self.position = self.described, self.described.decoder, position
         embed(tokens, described.target_embedding, stack.embedding_scale, self.positions, self.position, self.residual)
         if (norm := stack.embedding_norm) is not None:
+            assert norm.bias is not None
             weight, bias = norm.weight.float(), norm.bias.float()
             self.residual.copy_(F.layer_norm(self.residual, weight.shape, weight, bias, norm.epsilon))
         is_few = is_fused(self.residual) and len(tokens) <= ROWS and stack.pre
