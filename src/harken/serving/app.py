@@ -94,19 +94,18 @@ def create_app(
         redoc_url=None,
     )
     app.state.serving = serving
-    for router in (
-        native.router,
-        jobs.create_router({model.task for model in serving.registry.models.values()}),
-        libretranslate.router,
-        deepl.router,
-        deepl_documents.router,
-    ):
+    for router in routers({model.task for model in serving.registry.models.values()}):
         app.include_router(router)
     for extension in extensions:
         app.include_router(extension(serving))
-    _add_pages(app, serving)
+    add_pages(app, serving)
     app.add_middleware(FastPath, endpoints=FAST)
     return protect(app, settings, serving.metrics)
+
+
+def routers(tasks: set[str]) -> list[APIRouter]:
+    """The routes of all dialects, for servers of these jobs."""
+    return [native.router, jobs.create_router(tasks), libretranslate.router, deepl.router, deepl_documents.router]
 
 
 def protect(app: FastAPI, settings: ServerSettings, metrics: Metrics) -> FastAPI:
@@ -126,7 +125,7 @@ def protect(app: FastAPI, settings: ServerSettings, metrics: Metrics) -> FastAPI
     return app
 
 
-def _add_pages(app: FastAPI, serving: Serving) -> None:
+def add_pages(app: FastAPI, serving: Serving) -> None:
     """Pages about the server itself."""
 
     @app.get("/health", tags=["server"])

@@ -7,7 +7,7 @@
     loop       the reference over packed rows: `step` of each cell, one step after the other
 
 The `supports` of a backend is its rule: where it can run a call, and was measured to be faster than those after it
-(`benchmarks/gpu_recurrent.py`, `benchmarks/cpu_recurrent.py --rule`, `docs/gpu.md`). All but the reference take plain
+(`benchmarks/gpu_recurrent.py`, `benchmarks/cpu_recurrent.py --rule`, `docs/benchmarks/gpu.md`). All but the reference take plain
 cells alone (`Cell.is_plain`). `HARKEN_KERNELS=off` leaves torch's loops and the reference.
 """
 

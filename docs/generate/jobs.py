@@ -1,7 +1,4 @@
-"""Writes docs/jobs/reference.md: the command, the route and the options of every job, from its interface.
-
-python docs/make_job_reference.py
-"""
+"""The command, the route and the options of every job as a page, from its interface."""
 
 from __future__ import annotations
 
@@ -15,7 +12,6 @@ from typing import Any, Literal, get_args, get_origin
 from harken.tasks.interface import Field, Files, Interface, fields_of
 from harken.tasks.registry import JOBS, interface_of
 
-PAGE = Path(__file__).parent / "jobs" / "reference.md"
 OWN = {"translate"}  # whose route has a body of its own
 HEADER = """# Reference of jobs
 
@@ -24,9 +20,9 @@ harken predict MODEL INPUT
 curl -sf http://127.0.0.1:5000/v1/predict -H 'Content-Type: application/json' -d '{"text": "the black cat sleeps"}'
 ```
 
-This page is made from the interfaces of the jobs by `docs/make_job_reference.py`. Every job has a command, a route and
-a form in the [studio](../studio.md); `harken predict` and `POST /v1/predict` are those of the job that a model was
-trained for. A job of your own gets the same: [extending](../extending.md). Commands also take `--json`, those that read
+Every job has a command, a route and a form in the [studio](../how-to/studio.md); `harken predict` and
+`POST /v1/predict` are those of the job that a model was trained for. A job of your own gets the same:
+[extending](../how-to/extend.md). Commands also take `--json`, those that read
 lines `--replace`, those that read tables `--format` and `--text-column`, and those with a figure `--out FILE`. Requests
 also take `model` and `timeout`, and where results can be streamed `stream`.
 """
@@ -97,7 +93,7 @@ def section(task: str, interface: Interface) -> str:
     heading = "| option | request | values | default | meaning |"
     lines += [heading, "| --- | --- | --- | --- | --- |", *rows(interface), ""]
     if task in OWN:
-        lines += ["Further options are those of the [search](../search.md); the route is described at `/docs`.", ""]
+        lines += ["Further options are those of the [search](../how-to/search.md); the route is described at `/docs`.", ""]
     more = [name for name in interface.operations if name != "gates"]
     if more:
         lines += [f"Further routes: {', '.join(f'`/v1/{name}`' for name in more)}.", ""]
@@ -110,6 +106,3 @@ def reference() -> str:
     sections = [section(task, interface) for task in JOBS if (interface := interface_of(task)) is not None]
     return "\n".join([HEADER, *sections])
 
-
-if __name__ == "__main__":
-    PAGE.write_text(reference(), encoding="utf-8")
