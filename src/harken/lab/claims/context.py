@@ -148,7 +148,7 @@ def _measure(seed: int, count: int, tests: int, width: int, steps: int) -> dict[
         return {"0": layers[0], "1": layers[1], "2": layers[2], "mean": layers.mean(0)}
 
     def areas() -> dict[str, dict[str, float]]:
-        by_layer = vectors([example.words for example in test], [example.place for example in test])
+        by_layer = vectors([example.words for example in test], [example.position for example in test])
         return {layer: areas_of(test, values.astype(np.float64)) for layer, values in by_layer.items()}
 
     def loss(step: int) -> torch.Tensor:
