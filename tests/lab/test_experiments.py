@@ -14,6 +14,7 @@ from harken.lab.registry import experiment_names, find_experiment
 from harken.lab.report import run_experiment
 
 NAMES = sorted(experiment_names())
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_module_of_claims_is_listed() -> None:
@@ -63,6 +64,9 @@ def test_every_part_of_a_claim_says_what_could_refute_it() -> None:
     for name in NAMES:
         parts = find_experiment(name).parts
         assert parts and {part.kind for part in parts} <= {"theorem", "arithmetic", "empirical"}, name
+        pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs/benchmarks").glob("lab*.md")]
+        (block,) = [page.split(f"<!-- {name} -->")[1] for page in pages if f"<!-- {name} -->" in page]
+        assert all(f"- {part.kind}: {part.statement}\n" in block for part in parts), name
 
 
 def test_sizes_are_set_by_name() -> None:
