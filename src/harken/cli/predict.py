@@ -200,7 +200,7 @@ def print_records(interface: Interface, number: int, example: Any, result: Resul
 
 def add_job_commands(app: typer.Typer) -> None:
     """A command for every job that ships, in the order of the help."""
-    for task in dict.fromkeys(("translate", *JOBS)):
+    for task in JOBS:
         if (interface := interface_of(task)) is not None:
             add_command(app, command_of(task, interface))
 

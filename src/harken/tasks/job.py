@@ -368,6 +368,10 @@ class Job:
         """A figure of all results of a command, for the option --out of an interface with a `figure`."""
         raise NotImplementedError
 
+    def context_shape(self, recipe: Any) -> tuple[int, int] | None:
+        """(layers, width) of the vectors that a model gives each word in its sentence; None where it gives none."""
+        return None
+
     def reads_texts(self, model: Any) -> bool:
         """Whether examples are texts, and not signals."""
         return True

@@ -126,6 +126,13 @@ class LanguageJob(Job):
         )
         return summary.prepared(task, measure(model, recipe.data.chunk).flops, corpus)
 
+    def context_shape(self, recipe: LanguageRecipe) -> tuple[int, int]:
+        """Each layer: (L, H)."""
+        model: Any = recipe.model
+        narrow = model.architecture == "recurrent" and model.top == "embedding"
+        width = model.width if not narrow or model.layers > 1 else 0
+        return model.layers, max(width, model.embedding if narrow else 0)
+
     def splits(self, data: TextCorpus) -> dict[str, Sequence[str]]:
         parts = {"train": data.train, "valid": data.valid, "test": data.test}
         return {name: lines for name, lines in parts.items() if lines}
