@@ -1,4 +1,4 @@
-"""docs/extending.md is run from end to end: a job, a cell and a score from outside the package."""
+"""docs/how-to/extend.md is run from end to end: a job, a cell and a score from outside the package."""
 
 import json
 import re
@@ -25,7 +25,7 @@ from harken.studio.jobs import answer, describe_input
 from harken.studio.library import Library
 from harken.training.loop import Trainer
 
-PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
+PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "extend.md"
 WORDS = ("the", "black", "cat", "sleeps", "old", "dog", "sees", "house", "and", "bird")
 TINY = ["train.workers=1", "train.threads=1", "train.device=cpu", "train.precision=float32"]
 

@@ -9,7 +9,7 @@ A job says how a run is prepared and what becomes of its folder; the bases do th
 
 `Job.evaluate` scores a split of the model's own corpus, one of `Job.splits`, or files, as `Job.read_files` reads them.
 
-`docs/extending.md` has a whole job in one file.
+`docs/how-to/extend.md` has a whole job in one file.
 """
 
 from __future__ import annotations

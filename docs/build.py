@@ -1,0 +1,118 @@
+"""The parts of the site that are made when it is built: a hook of mkdocs, named in mkdocs.yml.
+
+- Reference pages are made from the code by docs/generate.
+- Chapters of the course become pages.
+- Links that leave docs/ (to records, sources, the licence) lead to a copy of the file inside the site.
+
+`pages()` gives the generated pages to the tests.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from posixpath import normpath, relpath
+from typing import Any
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+CODE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+COPIES = "repository"  # folder of the site with copies of files outside docs/
+
+
+@cache
+def pages() -> dict[str, str]:
+    """The text of every generated page, by its path below docs/."""
+    sys.path.insert(0, str(DOCS))  # the generators are no package of harken's
+    from generate import commands, http, jobs, python, recipes
+
+    from harken.learn import chapters
+
+    makers: dict[str, Callable[[], str]] = {
+        "reference/commands.md": commands.reference,
+        "reference/recipes.md": recipes.reference,
+        "reference/recipes-jobs.md": recipes.others,
+        "reference/jobs.md": jobs.reference,
+        "reference/python.md": python.python,
+        "reference/nn.md": python.nn,
+        "reference/http.md": http.reference,
+    }
+    course = {f"learn/{chapter.path.stem}.md": chapter_page(chapter) for chapter in chapters()}
+    return {name: make() for name, make in makers.items()} | course
+
+
+def chapter_page(chapter: Any) -> str:
+    """The texts and the code of a chapter."""
+    cells = [cell.source if cell.is_text else f"```python\n{cell.source}\n```" for cell in chapter.cells]
+    return "\n\n".join(cells) + "\n"
+
+
+def on_files(files: Any, *, config: Any) -> Any:
+    """Add the generated pages, and copies of the files outside docs/ that pages link to."""
+    from mkdocs.structure.files import File
+
+    generated = pages()
+    for name, text in generated.items():
+        files.append(File.generated(config, name, content=text))
+    texts = [
+        (file.src_uri, (DOCS / file.src_uri).read_text("utf-8"))
+        for file in files.documentation_pages()
+        if file.abs_src_path
+    ]
+    for path in sorted({path for name, text in [*texts, *generated.items()] for path in outside(name, text)}):
+        if (ROOT / path).is_file():
+            files.append(File.generated(config, f"{COPIES}/{page_of(path)}", content=copy_of(path)))
+    return files
+
+
+def outside(name: str, text: str) -> set[str]:
+    """The files outside docs/ that a page links to, by their paths from the root of the repository."""
+    links = [
+        link.partition("#")[0] for _, link, _ in LINK.findall(CODE.sub("", text)) if not re.match(r"[a-z]+:|#", link)
+    ]
+    paths = [normpath(f"docs/{name}/../{link}") for link in links if link]
+    return {path for path in paths if not path.startswith(("docs/", "../"))}
+
+
+def page_of(path: str) -> str:
+    """What a copied file is called: texts become pages."""
+    return path if path.endswith(".md") else f"{path}.md"
+
+
+def copy_of(path: str) -> str:
+    """A file of the repository as a page."""
+    text = (ROOT / path).read_text(encoding="utf-8", errors="replace")
+    if path.endswith(".md"):
+        return text
+    kind = {"py": "python", "json": "json", "jsonl": "json", "toml": "toml", "sh": "sh"}.get(
+        path.rpartition(".")[2], "text"
+    )
+    fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", text)), 3)
+    return f"# {path}\n\n{fence}{kind}\n{text}\n{fence}\n"
+
+
+def on_page_markdown(markdown: str, *, page: Any, files: Any, **_: Any) -> str:
+    """Point the links that leave docs/ at the copies; those of a copy to files that the site lacks become plain text."""
+    name = page.file.src_uri
+    is_copy = name.startswith(f"{COPIES}/")
+    origin = name.removeprefix(f"{COPIES}/") if is_copy else f"docs/{name}"
+
+    def point(found: re.Match[str]) -> str:
+        before, link, after = found.groups()
+        place, mark, anchor = link.partition("#")
+        if re.match(r"[a-z]+:", link) or not place:
+            return found[0]
+        path = normpath(f"{origin}/../{place}")
+        if re.fullmatch(r"docs/learn/[0-9]-[a-z-]+\.py", path):
+            path = path.removesuffix(".py") + ".md"
+        target = path.removeprefix("docs/") if path.startswith("docs/") else f"{COPIES}/{page_of(path)}"
+        if files.get_file_from_path(target) is None:
+            return f"{before}#{after}" if is_copy else found[0]
+        return f"{before}{relpath(target, str(Path(name).parent))}{mark}{anchor}{after}"
+
+    parts = re.split(f"({CODE.pattern})", markdown, flags=CODE.flags)
+    return "".join(part if part.startswith("```") else LINK.sub(point, part) for part in parts)
