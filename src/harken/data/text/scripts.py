@@ -111,7 +111,7 @@ def split_words(text: str) -> list[str]:
 
 
 def chunk_numbers(words: Sequence[str], text: str) -> list[int]:
-    """For each word of a text, in order, the number of what spaces divide that it is part of.
+    """The number of the chunk between spaces that each word of a text, in order, is part of.
 
     >>> chunk_numbers(["黒い", "猫", "ok"], "黒い猫 ok")
     [0, 0, 1]

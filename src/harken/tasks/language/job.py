@@ -54,7 +54,7 @@ class Continuations(Result):
 
 @dataclass(frozen=True)
 class SurprisingText(Result):
-    """How surprising every token of a text is."""
+    """The surprisal of every token of a text."""
 
     picture: Surprisal
 
@@ -252,7 +252,7 @@ def metrics_of(surprise: np.ndarray, characters: int, kind: str, name: str) -> l
 
 
 def how_scored(model: LanguageModel) -> str:
-    """Which context a token had."""
+    """The context that a token had, in words."""
     if model.recipe.model.architecture == "recurrent":
         return "one row, the state carried from the first token to the last"
     window = model.recipe.data.chunk
