@@ -109,7 +109,7 @@ def split_groups(
 def stratified_groups(
     keys: Sequence[str], strata: Sequence[str], sizes: Mapping[str, Size], seed: int
 ) -> dict[str, list[int]]:
-    """The rows of every part as `split_groups` gives them, with the same share of every stratum in each, and of each stratum at
+    """The rows of every part as by `split_groups`, with the same share of every stratum in each, and of each stratum at
     least a group in training.
 
     A stratum's groups with the smallest u are held out: as many as its share, rounded so that the parts have their

@@ -164,7 +164,7 @@ class DataRecord:
         return changes
 
     def changes_for_evaluation(self, job: Job, recipe: Any) -> list[Change]:
-        """The changes as by `changes`; and those of the parts, where files were read in another way when they were made."""
+        """Those of `changes`, and those of the parts where files were read in another way when they were made."""
         changes = self.changes(job, recipe)
         if not changes and self.parts and self.reading != READING:
             changes = self.changes_of_parts(digests_of(job.load_data(recipe)))

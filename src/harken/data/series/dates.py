@@ -251,7 +251,7 @@ def _without_zones(dates: list[datetime | None]) -> list[datetime | None]:
 
 
 def _disorder(dates: Sequence[datetime | None]) -> tuple[int, int, float]:
-    """A measure of how unlikely a reading is: cells that are no dates, rows that do not rise or fall, steps that are missing."""
+    """The disorder of a reading: cells that are no dates, rows that do not rise or fall, steps that are missing."""
     known = [value for value in dates if value is not None]
     falls = sum(later < earlier for earlier, later in pairwise(known))
     rises = sum(later > earlier for earlier, later in pairwise(known))

@@ -93,7 +93,7 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
         return self.ends.known - 2 * len(self.recipe.data.calendar)
 
     def attention_figure(self, example: str) -> Picture:
-        """A figure of how much each step of the past moves the forecast, under the curve: of a file, or by a series' name."""
+        """The influence of each step of the past on the forecast, under the curve: of a file, or by a series' name."""
         series, origin = self._named(example)
         return self.forecast_at(series, origin, looking=True).picture()
 

@@ -127,7 +127,7 @@ class TranslateRecipe(Recipe):
         return self
 
     def completed(self) -> Self:
-        """The recipe with the tables of the translator of `adapt.start`, where there is one; its own `[model]` and `[search]` hold.
+        """The recipe with the tables of the translator of `adapt.start`; its own `[model]` and `[search]` hold.
 
         Raises:
             UserError: the folder holds no translator.
