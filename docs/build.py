@@ -58,7 +58,11 @@ def on_files(files: Any, *, config: Any) -> Any:
     generated = pages()
     for name, text in generated.items():
         files.append(File.generated(config, name, content=text))
-    texts = [(file.src_uri, (DOCS / file.src_uri).read_text("utf-8")) for file in files.documentation_pages() if file.abs_src_path]
+    texts = [
+        (file.src_uri, (DOCS / file.src_uri).read_text("utf-8"))
+        for file in files.documentation_pages()
+        if file.abs_src_path
+    ]
     for path in sorted({path for name, text in [*texts, *generated.items()] for path in outside(name, text)}):
         if (ROOT / path).is_file():
             files.append(File.generated(config, f"{COPIES}/{page_of(path)}", content=copy_of(path)))
@@ -67,7 +71,9 @@ def on_files(files: Any, *, config: Any) -> Any:
 
 def outside(name: str, text: str) -> set[str]:
     """The files outside docs/ that a page links to, by their paths from the root of the repository."""
-    links = [link.partition("#")[0] for _, link, _ in LINK.findall(CODE.sub("", text)) if not re.match(r"[a-z]+:|#", link)]
+    links = [
+        link.partition("#")[0] for _, link, _ in LINK.findall(CODE.sub("", text)) if not re.match(r"[a-z]+:|#", link)
+    ]
     paths = [normpath(f"docs/{name}/../{link}") for link in links if link]
     return {path for path in paths if not path.startswith(("docs/", "../"))}
 
@@ -82,13 +88,15 @@ def copy_of(path: str) -> str:
     text = (ROOT / path).read_text(encoding="utf-8", errors="replace")
     if path.endswith(".md"):
         return text
-    kind = {"py": "python", "json": "json", "jsonl": "json", "toml": "toml", "sh": "sh"}.get(path.rpartition(".")[2], "text")
+    kind = {"py": "python", "json": "json", "jsonl": "json", "toml": "toml", "sh": "sh"}.get(
+        path.rpartition(".")[2], "text"
+    )
     fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", text)), 3)
     return f"# {path}\n\n{fence}{kind}\n{text}\n{fence}\n"
 
 
 def on_page_markdown(markdown: str, *, page: Any, files: Any, **_: Any) -> str:
-    """Point the links that leave docs/ at the copies; those of a copy to files that the site lacks become plain text."""
+    """Point links that leave docs/ at the copies; where a copy links to a file that the site lacks, nowhere."""
     name = page.file.src_uri
     is_copy = name.startswith(f"{COPIES}/")
     origin = name.removeprefix(f"{COPIES}/") if is_copy else f"docs/{name}"

@@ -1,4 +1,4 @@
-"""Write the results of `harken lab` into docs/lab*.md.
+"""Write the results of `harken lab` into docs/benchmarks/lab*.md.
 
     harken lab all --out DIR
     python docs/fill_lab_page.py DIR
@@ -21,6 +21,7 @@ from harken.lab.registry import experiment_names
 from harken.lab.report import cell_text
 
 DOCS = Path(__file__).parent
+PAGES = DOCS / "benchmarks"
 VERDICT = {True: "Holds", False: "Does not hold", None: "Holds in part"}
 
 
@@ -34,7 +35,7 @@ def block(found: dict[str, Any]) -> str:
     explanation = f"{found['explanation']}\n\n" if found.get("explanation") else ""
     return (
         f"*{found['statement']}*\n\n**{VERDICT[found['holds']]}.** {verdict}.\n\n"
-        f"{table}\n\n{explanation}![{name}](images/lab/{name}.svg)\n\n"
+        f"{table}\n\n{explanation}![{name}](../images/lab/{name}.svg)\n\n"
         f"`harken lab {name} --seed {seed}`, {day}, torch {found['made']['torch']}."
     )
 
@@ -51,11 +52,11 @@ def fill(page: str, found: dict[str, Any]) -> str:
 
 def main(folder: Path) -> None:
     """Update the pages from every result in the folder."""
-    pages = {path: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("lab*.md"))}
+    pages = {path: path.read_text(encoding="utf-8") for path in sorted(PAGES.glob("lab*.md"))}
     results = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
     for found in sorted(results, key=lambda result: experiment_names().index(result["name"])):
         holding = (path for path, page in pages.items() if f"<!-- {found['name']} -->" in page)
-        path = next(holding, DOCS / "lab.md")
+        path = next(holding, PAGES / "lab.md")
         pages[path] = fill(pages[path], found)
         (DOCS / "images" / "lab").mkdir(parents=True, exist_ok=True)
         shutil.copyfile(folder / f"{found['name']}.svg", DOCS / "images" / "lab" / f"{found['name']}.svg")

@@ -44,7 +44,9 @@ def reference() -> str:
 
 def section(name: str, command: Any, level: int) -> str:
     """The part of the page about one command, and about those below it."""
-    options = [one for one in command.params if one.param_type_name == "option" and not one.hidden and one.name != "help"]
+    options = [
+        one for one in command.params if one.param_type_name == "option" and not one.hidden and one.name != "help"
+    ]
     arguments = [one for one in command.params if one.param_type_name == "argument" and not one.hidden]
     usage = " ".join(["harken", name, *(usage_of(one) for one in arguments), *(["[OPTIONS]"] if options else [])])
     lines = [f"{'#' * level} {name}", "", text(command.help), "", f"```text\n{usage}\n```", ""]

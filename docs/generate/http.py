@@ -41,7 +41,9 @@ def reference() -> str:
             about = (operation.get("description") or operation.get("summary", "")).split("\n\n")[0]
             lines = [f"### {method.upper()} {path}", "", " ".join(about.split()), ""]
             rows = [
-                "| " + " | ".join(cell.replace("|", r"\|").replace("<", "&lt;") for cell in (f"`{name}`", *cells)) + " |"
+                "| "
+                + " | ".join(cell.replace("|", r"\|").replace("<", "&lt;") for cell in (f"`{name}`", *cells))
+                + " |"
                 for name, *cells in fields_of_operation(operation, whole)
             ]
             if rows:

@@ -93,7 +93,10 @@ def section(task: str, interface: Interface) -> str:
     heading = "| option | request | values | default | meaning |"
     lines += [heading, "| --- | --- | --- | --- | --- |", *rows(interface), ""]
     if task in OWN:
-        lines += ["Further options are those of the [search](../how-to/search.md); the route is described at `/docs`.", ""]
+        lines += [
+            "Further options are those of the [search](../how-to/search.md); the route is described at `/docs`.",
+            "",
+        ]
     more = [name for name in interface.operations if name != "gates"]
     if more:
         lines += [f"Further routes: {', '.join(f'`/v1/{name}`' for name in more)}.", ""]
@@ -105,4 +108,3 @@ def reference() -> str:
     """The page."""
     sections = [section(task, interface) for task in JOBS if (interface := interface_of(task)) is not None]
     return "\n".join([HEADER, *sections])
-

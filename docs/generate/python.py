@@ -40,7 +40,8 @@ vocabulary, L layers.
 """
 REGISTERING = """### Registering parts
 
-{} take a name and return a decorator, as in `@harken.register_cell("minimal")`. [Extending](../how-to/extend.md) has examples of each.
+{} take a name and return a decorator, as in
+`@harken.register_cell("minimal")`. [Extending](../how-to/extend.md) has examples of each.
 """
 SECTIONS = {  # title -> how the module of a name starts
     "Recurrent layers and cells": ("harken.nn.recurrent", "harken.kernels.recurrent", "harken.export"),
@@ -73,7 +74,12 @@ def python() -> str:
     functions = [name for name, value in values.items() if inspect.isfunction(value)]  # `register_cell` ... are methods
     registering = [name for name, value in values.items() if inspect.ismethod(value)]
     classes = [name for name, value in values.items() if inspect.isclass(value)]
-    parts = [HEADER, "## Functions\n", *directives(functions, "harken"), REGISTERING.format(", ".join(f"`{name}`" for name in registering))]
+    parts = [
+        HEADER,
+        "## Functions\n",
+        *directives(functions, "harken"),
+        REGISTERING.format(", ".join(f"`{name}`" for name in registering)),
+    ]
     parts += ["## Classes\n", *directives(classes, "harken")]
     return "\n".join(parts)
 

@@ -1,4 +1,4 @@
-"""Recipe keys as pages, from the pydantic classes that validate recipes: a field a row, with type, default, description."""
+"""Recipe keys as pages, from the pydantic classes that validate recipes: a row for each field."""
 
 from __future__ import annotations
 
@@ -233,4 +233,3 @@ def phrase(field: FieldInfo) -> str:
     text = text if text.endswith("...") else text.rstrip(".")
     first = text.split(":")[0].split(" ")[0]
     return text[:1].lower() + text[1:] if first[1:].islower() or len(first) == 1 else text
-
