@@ -22,9 +22,10 @@ def description() -> dict[str, Any]:
 
     from harken.registry import JOBS
     from harken.serving.app import add_pages, routers
+    from harken.serving.dialects.jobs import routes_of
 
     app = FastAPI(title="harken")
-    for router in routers(set(JOBS)):
+    for router in routers(routes_of(JOBS).values()):
         app.include_router(router)
     add_pages(app, None)
     return app.openapi()

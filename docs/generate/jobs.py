@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import MISSING
+from dataclasses import MISSING, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from harken.tasks.interface import Field, Files, Interface, fields_of
+from harken.tasks.interface import SEARCH_PANEL, Field, Files, Interface, Operation, fields_of
 from harken.tasks.registry import JOBS, interface_of
 
-OWN = {"translate"}  # whose route has a body of its own
 HEADER = """# Reference of jobs
 
 ```sh
@@ -28,16 +27,27 @@ also take `model` and `timeout`, and where results can be streamed `stream`.
 """
 
 
+OPERATIONS = """`POST /v1/NAME` answers with a result for each text, and `harken NAME MODEL [FILE]` prints one as JSON
+for each line. `harken attention`, `harken beam` and `harken score` are commands of their own, which draw or print a
+table."""
+
+
 def kind_name(kind: Any) -> str:
     """A type in words."""
     if get_origin(kind) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(kind))
     if isinstance(kind, UnionType) or (get_args(kind) and NoneType in get_args(kind)):
         return " or ".join(kind_name(one) for one in get_args(kind) if one is not NoneType)
+    if get_origin(kind) is Annotated:
+        return kind_name(get_args(kind)[0])
+    if get_origin(kind) is tuple:
+        return f"({', '.join(map(kind_name, get_args(kind)))})"
     names = {int: "whole number", float: "number", str: "text", bool: "flag", Path: "path"}
     if get_origin(kind) is list:
         return f"list of {kind_name(get_args(kind)[0])}"
-    return names.get(kind, "table" if get_origin(kind) is dict else str(getattr(kind, "__name__", kind)))
+    return names.get(
+        kind, "table" if get_origin(kind) is dict or is_dataclass(kind) else str(getattr(kind, "__name__", kind))
+    )
 
 
 def bounds(field: Field) -> str:
@@ -52,10 +62,10 @@ def bounds(field: Field) -> str:
     return ", ".join(parts)
 
 
-def rows(interface: Interface) -> Iterator[str]:
+def rows(interface: Operation) -> Iterator[str]:
     """A table row for every field of the input of a request and for every option."""
     is_form = isinstance(interface.input, Files)
-    given = {} if is_form or interface.verb in OWN else fields_of(interface.input.request)
+    given = {} if is_form else fields_of(interface.input.request)
     if is_form:
         yield f"| | `file` | {', '.join(interface.input.endings)} | required | the file, in a form |"
     for field in given.values():
@@ -92,19 +102,33 @@ def section(task: str, interface: Interface) -> str:
     ]
     heading = "| option | request | values | default | meaning |"
     lines += [heading, "| --- | --- | --- | --- | --- |", *rows(interface), ""]
-    if task in OWN:
-        lines += [
-            "Further options are those of the [search](../how-to/search.md); the route is described at `/docs`.",
-            "",
-        ]
-    more = [name for name in interface.operations if name != "gates"]
-    if more:
-        lines += [f"Further routes: {', '.join(f'`/v1/{name}`' for name in more)}.", ""]
+    if any(field.option.panel == SEARCH_PANEL for field in fields_of(interface.options).values()):
+        lines += ["Further options are those of the [search](../how-to/search.md).", ""]
+    if interface.operations:
+        names = (f"`{operation.verb}`" for operation in interface.operations)
+        lines += [f"Further [operations](#operations): {', '.join(names)}.", ""]
     lines += ["```sh", *(example.partition("      (")[0] for example in interface.examples), "```", ""]
+    return "\n".join(lines)
+
+
+def operations(interfaces: list[Interface]) -> str:
+    """The part of the page about the further operations of jobs."""
+    jobs: dict[Operation, list[str]] = {}
+    for interface in interfaces:
+        for operation in interface.operations:
+            jobs.setdefault(operation, []).append(f"[{interface.verb}](#{interface.verb})")
+    lines = ["## Operations", "", OPERATIONS, ""]
+    for operation, verbs in jobs.items():
+        lines += [f"### {operation.verb}", "", f"{operation.help} Of {', '.join(verbs)}.", ""]
+        lines += ["| option | request | values | default | meaning |", "| --- | --- | --- | --- | --- |"]
+        lines += [*rows(operation), ""]
+        if operation.takes_search:
+            lines += ["Requests may also have the options of a [search](../how-to/search.md).", ""]
     return "\n".join(lines)
 
 
 def reference() -> str:
     """The page."""
-    sections = [section(task, interface) for task in JOBS if (interface := interface_of(task)) is not None]
-    return "\n".join([HEADER, *sections])
+    interfaces = {task: interface for task in JOBS if (interface := interface_of(task)) is not None}
+    sections = [section(task, interface) for task, interface in interfaces.items()]
+    return "\n".join([HEADER, *sections, operations(list(interfaces.values()))])

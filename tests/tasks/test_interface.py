@@ -13,7 +13,7 @@ from typer.main import get_command
 from harken.cli.app import app
 from harken.errors import UserError
 from harken.registry import JOBS
-from harken.serving.dialects.schemas import body_of, options_model
+from harken.serving.dialects.schemas import SEARCH_KEYS, body_of, options_model
 from harken.tasks.interface import CommandLine, Files, Interface, Option, Options, Texts, fields_of, search_fields
 from harken.tasks.registry import interface_of, job_of
 from harken.tasks.results import as_result
@@ -28,7 +28,7 @@ def test_every_job_declares_an_interface(task: str) -> None:
     assert interface.usage_line.startswith(f"harken {interface.verb} {{}}")
     assert interface.input.example
     for operation in interface.operations:
-        assert callable(getattr(job_of(task), f"serve_{operation}"))
+        assert callable(getattr(job_of(task), f"serve_{operation.verb}"))
 
 
 @pytest.mark.parametrize("task", JOBS)
@@ -38,6 +38,7 @@ def test_the_body_of_a_request_has_the_fields_of_input_and_options(task: str) ->
     given = set() if isinstance(interface.input, Files) else set(fields_of(interface.input.request))
     options = {name for name, field in fields_of(interface.options).items() if field.option.in_request}
     streamed = {"stream"} if interface.is_streamed else set()
+    streamed |= SEARCH_KEYS if interface.takes_search else set()
     assert set(body_of(interface).model_fields) == {"model", "timeout"} | given | options | streamed
 
 

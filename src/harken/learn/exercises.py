@@ -340,6 +340,52 @@ CHAPTER_7 = {
     ),
 }
 
+CHAPTER_8 = {
+    "ex8a": Exercise(
+        9.0,
+        "The shares are 1/4, 1/4 and 1/2: the third layer counts as much as the other two together.",
+        "Take e to the power of each w, divide by the sum, multiply each state by its share, and add.",
+        {
+            "This is the plain mean; the third layer has a larger share.": 8.0,
+            "You used the w themselves as shares; take their softmax.": 12 * math.log(2),
+            "You left out the division by the sum of e^w: shares sum to 1.": 36.0,
+            "You took the state with the largest share; the mixture has all three.": 12.0,
+        },
+    ),
+    "ex8b": Exercise(
+        240,
+        "15 % of 2,000 are 300, and 80 % of these are hidden. The other 60 are predicted too.",
+        "How many words are chosen? And which share of the chosen ones becomes [MASK]?",
+        {
+            "These are all that are chosen; not all of them become [MASK].": 300,
+            "You took 80 % of all words; only the chosen ones can be hidden.": 1600,
+            "These are the ones that become another word; the question is about [MASK].": 30,
+            "These are the chosen ones that do not become [MASK].": 60,
+        },
+    ),
+    "ex8c": Exercise(
+        6 * 63e6 * 2.5e9,
+        "9.45e17: what harken counts for this model, too. A GPU of today that reaches half of 1e15 a second takes half "
+        "an hour.",
+        "Multiply 6, 63 million and 2.5 billion.",
+        {
+            "You left out the 6.": 63e6 * 2.5e9,
+            "This is the forward pass; with the backward pass it is three times as much.": 2 * 63e6 * 2.5e9,
+            "You counted both sides for the whole network; each word is handled by about half of it.": 6 * 63e6 * 5e9,
+        },
+    ),
+    "ex8d": Exercise(
+        2.0**20,
+        "C^0.05 has to double, so C grows 2^(1/0.05) = 2^20 times: about a million. This is why progress is dear.",
+        "For which x is x^-0.05 = 1/2? Take the power -1/0.05 on both sides.",
+        {
+            "That would be so if the loss fell as 1/C; its power is 0.05.": 2.0,
+            "You divided 1 by 0.05; the factor is 2 to the power of that.": 20.0,
+            "You multiplied the power by 2; it is 2 to the power of 1/0.05.": 40.0,
+        },
+    ),
+}
+
 EXERCISES: dict[str, Exercise] = {
     **CHAPTER_1,
     **CHAPTER_2,
@@ -348,4 +394,5 @@ EXERCISES: dict[str, Exercise] = {
     **CHAPTER_5,
     **CHAPTER_6,
     **CHAPTER_7,
+    **CHAPTER_8,
 }

@@ -252,7 +252,7 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
     data = getattr(recipe, "data", None)
     if data is None:
         return {}
-    blank = map_paths(data, lambda place: "PATH" if place.is_path else place.value)
+    blank = map_paths(data, lambda declared: "PATH" if declared.is_path else declared.value)
     return _flat(json.loads(blank.model_dump_json(exclude={"name", "prepared"})), "data")
 
 

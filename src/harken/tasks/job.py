@@ -28,6 +28,7 @@ from harken.paths import Place, paths_in
 from harken.recipe.paths import is_pattern, location
 from harken.tasks.baselines import compare
 from harken.tasks.interface import Form
+from harken.tasks.operations import MAX_TRACED
 from harken.tasks.results import Show, as_result
 from harken.tasks.scores import Scores
 from harken.tasks.splits import describe_split, find_split
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
     from harken.training.config import Decision
 
 
-MAX_TRACED = 1000  # characters of a text whose gates are shown
-
-
 class Drawable(Protocol):
     """A figure that `harken attention` can show: a `harken.inspection` picture, or anything with these methods."""
 
@@ -61,7 +59,7 @@ class Drawable(Protocol):
         """Write .html, .svg or .png."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Prepared:
     """A run that can start: the task to train, and what to say of it."""
 
@@ -381,6 +379,10 @@ class Job:
             UserError: an unknown format, or a file that cannot be read.
         """
         raise UserError(f"a model of the task {model.recipe.task!r} reads lines of text; leave --format out")
+
+    def unseen_words(self, model: Any, example: Any) -> list[str]:
+        """The words of an example with parts that training did not have; the answer is a guess there."""
+        return []
 
     def attention_figure(self, model: Any, example: str) -> Drawable:
         """Draw the attention of a model to one example (a text, or the path of a file), for `harken attention`.

@@ -22,9 +22,9 @@ def test_forward_equals_the_reference() -> None:
     found = []
     for way in (layer.forward, layer.reference):
         result = way(values, characters, mask)
-        loss = (result.hidden * weights[0]).sum() + (result.seen * weights[1]).sum()
+        loss = (result.hidden * weights[0]).sum() + (result.view * weights[1]).sum()
         gradients = torch.autograd.grad(loss, [values, characters, *layer.parameters()])
-        found.append([result.hidden, result.seen, result.weights, *gradients])
+        found.append([result.hidden, result.view, result.weights, *gradients])
     for fast, reference in zip(*found, strict=True):
         torch.testing.assert_close(fast, reference, atol=1e-12, rtol=1e-10)
 
@@ -34,7 +34,7 @@ def test_padding_changes_nothing() -> None:
     together = layer(values, characters, mask)
     alone = layer(values[1:, :4], characters[1:, :2])
     torch.testing.assert_close(alone.hidden, together.hidden[1:, :4])
-    torch.testing.assert_close(alone.seen, together.seen[1:, :4])
+    torch.testing.assert_close(alone.view, together.view[1:, :4])
     assert together.weights[1, :, 2:].abs().max() == 0
 
 

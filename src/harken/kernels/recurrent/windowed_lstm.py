@@ -121,5 +121,5 @@ def windowed_lstm(
     dtype = joint.dtype
     by_time = inputs.to(dtype).transpose(0, 1).contiguous()
     by_step = _Loop.apply(by_time, joint, project, bias, characters.to(dtype), mask.to(dtype))
-    hidden, seen, weights = (value.transpose(0, 1) for value in by_step)
-    return hidden, seen, weights
+    hidden, view, weights = (value.transpose(0, 1) for value in by_step)
+    return hidden, view, weights

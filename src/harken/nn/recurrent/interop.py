@@ -47,7 +47,7 @@ def torch_state(module: Any) -> dict[str, Tensor]:
     for number, cell in enumerate(module.cells):
         there = {"bias_hh": cell.bias_ih is not None}
         present = [name for name in WEIGHTS if there.get(name, getattr(cell, name, None) is not None)]
-        for name, weight in zip(present, torch_weights([cell]), strict=True):
+        for name, weight in zip(present, torch_weights([cell.tensors()]), strict=True):
             named[name + weight_suffix(number, module.directions)] = weight.detach()
     return named
 

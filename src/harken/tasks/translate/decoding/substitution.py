@@ -36,8 +36,8 @@ from harken.errors import UserError
 from harken.metrics.alignment import merge_subwords
 from harken.search.dispatch import ranking_of
 from harken.search.hypotheses import Hypothesis
-from harken.tasks.translate.glossary import WORD, Match
-from harken.tasks.translate.scoring import forced_scores
+from harken.tasks.translate.decoding.glossary import WORD, Match
+from harken.tasks.translate.decoding.scoring import forced_scores
 
 if TYPE_CHECKING:
     from harken.search.config import SearchOptions

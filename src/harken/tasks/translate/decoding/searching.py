@@ -37,11 +37,19 @@ from harken.search.rules.fusion import LanguageModelFusion
 from harken.search.rules.penalties import Banned, Shortlist
 from harken.search.rules.prefix import ForcedFirst, Prefix, check_prefix
 from harken.tasks.registry import job_of
-from harken.tasks.translate.describing import describe
-from harken.tasks.translate.glossary import Match, Term, find_terms, forms, joining_tokens, phrase_ids, read_glossary
+from harken.tasks.translate.decoding.describing import describe
+from harken.tasks.translate.decoding.glossary import (
+    Match,
+    Term,
+    find_terms,
+    forms,
+    joining_tokens,
+    phrase_ids,
+    read_glossary,
+)
+from harken.tasks.translate.decoding.substitution import substitute
 from harken.tasks.translate.known_form import KnownForm
 from harken.tasks.translate.sources import Sources, max_lengths
-from harken.tasks.translate.substitution import substitute
 from harken.tasks.translate.translation import Translation
 
 if TYPE_CHECKING:
@@ -210,7 +218,7 @@ def _intact_first(translator: Translator, form: KnownForm, hypotheses: list[Hypo
     """Hypotheses that have the symbols of their source before those that lost or repeat some."""
     if not form.spans:
         return hypotheses
-    return sorted(hypotheses, key=lambda one: misplaced(translator.target.decode(one.tokens), form.text))
+    return sorted(hypotheses, key=lambda hypothesis: misplaced(translator.target.decode(hypothesis.tokens), form.text))
 
 
 def _checked_matches(request: Request, sources: Sources, numbers: Sequence[int]) -> list[list[Match]]:
@@ -334,7 +342,11 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
     call = DecodingCall(
         first.model, batch.ids, batch.lengths, len(prefix) + 1, first.config, count, batch.distances, rules
     )
-    starts = [[*one.tokens] for one in decode(replace(call, cancelled=lambda: False))[0] if not one.finished]
+    starts = [
+        [*hypothesis.tokens]
+        for hypothesis in decode(replace(call, cancelled=lambda: False))[0]
+        if not hypothesis.finished
+    ]
     continued = []
     limit = max_lengths(request.translator.recipe.model_copy(update={"search": request.config}), batch.lengths)
     for start in starts:

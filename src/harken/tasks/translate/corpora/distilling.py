@@ -26,7 +26,7 @@ from harken.data.text.scripts import estimate_words
 from harken.errors import UserError
 from harken.files import atomic_write, expand_user
 from harken.models.config import TransformerConfig
-from harken.tasks.translate.output_file import Format, OutputFile, record_of, translate_to_file
+from harken.tasks.translate.files.output_file import Format, OutputFile, record_of, translate_to_file
 from harken.tasks.translate.recipe import AdaptConfig, TranslateRecipe
 from harken.training.config import TrainConfig
 from harken.training.folder import LOCK, RunLock

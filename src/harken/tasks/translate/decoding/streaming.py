@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from harken.errors import UserError
 from harken.search.conflicts import OF_STREAMS, conflict_of
 from harken.search.streaming import CertainPrefix
-from harken.tasks.translate.searching import Request, search
+from harken.tasks.translate.decoding.searching import Request, search
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator

@@ -19,9 +19,9 @@ import numpy as np
 
 from harken.data.batching import token_batches
 from harken.machine import available_cores
-from harken.tasks.translate.long_lines import PART, copied, join_translations, split_text
-from harken.tasks.translate.searching import Request, translate_batch
-from harken.tasks.translate.threads import WorkerThreads
+from harken.tasks.translate.decoding.searching import Request, translate_batch
+from harken.tasks.translate.files.long_lines import PART, copied, join_translations, split_text
+from harken.tasks.translate.files.threads import WorkerThreads
 from harken.tasks.translate.translation import Translation
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from harken.search.conflicts import OF_TREES, conflict_of
 from harken.search.dispatch import ranking_of
 from harken.search.hypotheses import Hypothesis
 from harken.search.tree import BeamRecorder, Terms, TreeNode, beam_tree, terms_of
-from harken.tasks.translate.searching import Request, search
+from harken.tasks.translate.decoding.searching import Request, search
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator

@@ -2,9 +2,9 @@
 
 A glossary is a text file with one term a line, `source TAB target`; empty lines and lines that begin with # are
 skipped. Where the words of a source term stand in a sentence, they are translated by its target
-(`harken.tasks.translate.substitution`). A term in lower case matches whatever its case in the sentence is, one with
-capitals only itself; where the sentence has it with a capital, the target may have one too. Longer terms are matched
-first, and words are used once.
+(`harken.tasks.translate.decoding.substitution`). A term in lower case matches whatever its case in the sentence is, one
+with capitals only itself; where the sentence has it with a capital, the target may have one too. Longer terms are
+matched first, and words are used once.
 
 >>> terms = [Term("black cat", "chat noir"), Term("cat", "minou"), Term("NATO", "OTAN")]
 >>> find_terms("The Black cat sees a cat, nato.", terms)
