@@ -87,10 +87,13 @@ def explore(name: str, given: Values, seed: int = 1, among: Mapping[str, Explora
     return drawn | {"table": table[0]._asdict() if table else None}
 
 
+NETWORKS = {"no input": "quiet", "random inputs": "driven", "random matrix": "gaussian", "after training": "trained"}
+
+
 def _vanishing(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.vanishing import DISTANCE, EXPLODED, VANISHED, gradient_lengths
 
-    size, width, weights = values["s"], values["width"], values["way"]
+    size, width, weights = values["s"], values["width"], NETWORKS[values["network"]]
     measured = gradient_lengths(weights, size, width, 8, 20, seed)
     bound = [size**distance for distance in range(DISTANCE + 1)]
     series = [
@@ -294,7 +297,7 @@ EXPLORATIONS = {
         (
             Slider("s", "Largest singular value s", 0.5, 2.0, 0.05, 0.9),
             Slider("width", "Units", 4, 128, 4, 32),
-            Slider("way", "Weights", value="quiet", choices=("quiet", "driven", "gaussian", "trained")),
+            Slider("network", "Network", value="no input", choices=tuple(NETWORKS)),
         ),
         _vanishing,
     ),

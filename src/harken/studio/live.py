@@ -100,7 +100,7 @@ def _bigrams() -> Tensor:
 def _next_word(values: Values, seed: int) -> Drawn:
     text, scores, temperature = _phrasebook(), _bigrams(), values["temperature"]
     names, shares = _probable(scores[text.words.index(values["word"])] / temperature, text.words)
-    panel = Bars("", "", "probability", names, [Group("", shares)], y_limits=(0.0, 1.0))
+    panel = Bars("", "", "probability", names, [Group("", shares)])
     generator = torch.Generator().manual_seed(seed)
     sentence = [text.words.index(values["word"])]
     while sentence[-1] != END and len(sentence) < 15:
@@ -162,11 +162,8 @@ def _steps(values: Values, seed: int) -> Drawn:
     states = trace["hidden"][0].detach()
     shown = torch.zeros_like(states)
     shown[:step] = states[:step]
-    columns = [f"{word} " for word in words]
     units = [str(unit + 1) for unit in range(16)]
-    heat = Heat(
-        "16 numbers of the state", "", "", units, columns, shown[:, :16].T.tolist(), signed=True, high=1, form=""
-    )
+    heat = Heat("16 numbers of the state", "", "", words, units, shown[:, :16].T.tolist(), signed=True, high=1, form="")
     relative = [max(length / lengths[-1], 1e-12) for length in lengths]
     back = list(range(len(words) - 1, -1, -1))
     gradient = Lines(
@@ -320,8 +317,8 @@ def _weights(values: Values, seed: int) -> Drawn:
             "12 numbers of the context c",
             "",
             "",
-            ["c"],
             [str(n) for n in range(1, 13)],
+            ["c"],
             [context[:12].tolist()],
             signed=True,
             high=1,
@@ -421,7 +418,8 @@ def _beam(values: Values, seed: int) -> Drawn:
         )
         rows.append([str(step), kept + ("; …" if len(beams) > 4 else "")])
     names = [" ".join(text.words[number] for number in ids[2:]) for _, ids in beams]
-    panel = Bars("", "", "log P", names, [Group("", [total for total, _ in beams])])
+    worst = beams[-1][0]
+    panel = Bars("", "", "log P", names, [Group("", [total for total, _ in beams])], y_limits=(1.1 * worst, 0.0))
     sentence = f"The best continuation that a beam of {values['beam']} finds has log P {beams[0][0]:.2f}: {names[0]}."
     return (
         Figure("", [panel], "The GRU language model, trained for 200 updates here."),
@@ -475,7 +473,7 @@ def _share(key: str, label: str, value: float = 0.5, sets: tuple[str, ...] = ())
 LIVE = {
     "next-word": Exploration(
         (
-            Slider("word", "After the word", value="the", choices=("the", "my", "she", "drinks", "who", "because")),
+            Slider("word", "After the word", value="drinks", choices=("drinks", "the", "my", "she", "who", "because")),
             Slider("temperature", "Temperature", 0.1, 3.0, 0.1, 1.0),
         ),
         _next_word,
@@ -504,7 +502,7 @@ LIVE = {
             Slider("place", "Word to write", 1, len(SOURCE.split()), 1, 2),
             Slider("whose", "Weights", value="the network's", choices=("the network's", "mine")),
             *(
-                _share(f"w{at}", f"Weight of {word}", 0.2, sets=("whose", "mine"))
+                _share(f"w{at}", f"My weight of {word}", 0.2, sets=("whose", "mine"))
                 for at, word in enumerate(SOURCE.split(), start=1)
             ),
         ),
