@@ -157,7 +157,8 @@ def test_the_course_has_chapters_live_figures_and_answers(client: Any) -> None:
     answer = client.post("/studio/learn/check", json={"name": "ex4c", "text": "(1 - z) * h + z * n"})
     assert answer.json() == {"right": True, "said": "Right. Where z is 0 the state stays, where z is 1 it is replaced."}
     answer = client.post("/studio/learn/check", json={"name": "ex1a", "text": "__import__('os').getpid()"})
-    assert answer.status_code == 400 and "cannot be read" in answer.json()["error"]
+    assert not answer.json()["right"] and "cannot be read" in answer.json()["said"]
+    assert client.post("/studio/learn/check", json={"name": "ex0a", "text": "1"}).status_code == 400
     assert client.post("/studio/learn/check", json={"name": "ex1a", "text": "1" * 501}).status_code == 422
     answer = client.post("/studio/learn/run", json={"number": 99})
     assert (answer.status_code, answer.json()) == (400, {"error": "there is no chapter 99; they are 1 to 8"})

@@ -59,7 +59,11 @@ def check_answer(name: str, text: str) -> dict[str, Any]:
     """What is said to a written answer, of which nothing is executed.
 
     Raises:
-        UserError: no such exercise, or a text that is no answer.
+        UserError: there is no such exercise.
     """
-    verdict = check(name, read_answer(name, text))
+    try:
+        answer = read_answer(name, text)
+    except UserError as error:
+        return {"right": False, "said": f"{error}."}
+    verdict = check(name, answer)
     return {"right": verdict.right, "said": str(verdict)}
