@@ -10,8 +10,9 @@
 # In this chapter you turn words into numbers, in two ways. Then you build the simplest program that predicts the next
 # word.
 #
-# **How to work through a chapter.** Run the cells from top to bottom. Where it says *Predict*, stop and write your
-# guess down before you run the next cell. Where it says *Exercise*, replace the three dots.
+# **How to work through a chapter.** Go from top to bottom and run each cell. Where it says *Predict*, stop and write
+# your guess down before you go on. Where it says *Exercise*, replace the three dots by your answer. In the studio, type
+# the answer into its field.
 
 # %% imports
 import tempfile
@@ -413,6 +414,6 @@ assert shapes["many to many, free"].shape[1] == 3  # not the length of the input
 #
 # The equations are in these files of harken: [word2vec](../../src/harken/embeddings/word2vec/reference.py),
 # [cross-entropy](../../src/harken/nn/loss.py). To train word vectors on a text of your own, see [word
-# embeddings](../vectors.md).
+# embeddings](../how-to/embeddings.md).
 #
 # Next: [2. The recurrent network](2-rnn.py).

@@ -162,7 +162,7 @@ def choose(call: DecodingCall) -> SearchBackend:
         reason = COMPILED.why_not(call)
         raise UserError(
             f'search.precision is "int8", but {reason}. int8 needs a Transformer or recurrent decoder of the kinds in '
-            "docs/decoding.md on a CPU, and greedy or beam search without further options; "
+            "docs/explanation/decoding.md on a CPU, and greedy or beam search without further options; "
             'choose "auto" for int8 where it is supported, or "float32".'
         )
     return chosen

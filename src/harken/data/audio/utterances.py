@@ -11,12 +11,14 @@ function of (seed, epoch, index) alone; a set of recordings is the same in all.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from harken.data.audio.recordings import read_audio, resample
+from harken.data.audio.recordings import read_audio, resample, sound_of
+from harken.data.io.in_memory import refuse_gaps
 from harken.data.io.table import read_table
 from harken.errors import UserError
 from harken.files import expand_user
@@ -119,3 +121,23 @@ def read_recordings(table: str | Path, audio: str, text: str, rate: int, speaker
         sounds.append(resample(samples, own_rate, rate))
     speakers = [str(name).strip() for name in columns[speaker]] if speaker else None
     return Recordings(sounds, texts, [str(name) for name in columns[audio]], speakers)
+
+
+def table_recordings(
+    table: Mapping[str, list[Any]], audio: str, text: str, rate: int, speaker: str | None = None
+) -> Recordings:
+    """The recordings of a table in memory, as `harken.data.audio.recordings.sound_of` reads its cells; arrays without
+    a rate have `rate` already.
+
+    Raises:
+        UserError: an empty cell, or one that is no recording.
+    """
+    columns = read_table(table, [audio, text, *([speaker] if speaker else [])])
+    refuse_gaps(columns, columns)
+    sounds, names = [], []
+    for row, cell in enumerate(columns[audio], start=1):
+        samples, own_rate = sound_of(cell, f"the table, row {row}")
+        sounds.append(samples if own_rate is None else resample(samples, own_rate, rate))
+        names.append(str(cell) if isinstance(cell, str | Path) else f"row {row}")
+    texts = [" ".join(str(value).split()) for value in columns[text]]
+    return Recordings(sounds, texts, names, [str(name).strip() for name in columns[speaker]] if speaker else None)

@@ -9,13 +9,15 @@ Files are looked for beside the table, or in `data.images`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from harken.data.images.captioned import CaptionCorpus, Captioned
-from harken.data.images.files import ENDINGS, read_image, to_square
+from harken.data.images.files import ENDINGS, image_of, read_image, to_square
 from harken.data.images.flickr8k import load_flickr8k
+from harken.data.io.in_memory import refuse_gaps
 from harken.data.io.records import is_json
 from harken.data.io.table import read_table
 from harken.data.parts import divide
@@ -64,6 +66,28 @@ def read_captions(
     return pictures
 
 
+def table_captions(table: Mapping[str, list[Any]], config: Any) -> list[Captioned]:
+    """One example for each picture of a table in memory; equal pictures are one, with the captions of all their rows.
+
+    Raises:
+        UserError: an empty cell, or one that is no picture.
+    """
+    columns = read_table(table, [config.image_column, config.caption_column])
+    refuse_gaps(columns, columns)
+    root = Path() if config.images is None else expand_user(config.images)
+    pictures: dict[str, Captioned] = {}
+    keys: dict[str, str] = {}  # of files, which are read once
+    for row, (cell, captions) in enumerate(zip(*columns.values(), strict=True), start=1):
+        name = str(cell) if isinstance(cell, str | Path) else f"row {row}"
+        if name not in keys:
+            image = to_square(image_of(cell, root, f"the table, row {row}"), config.image_size)
+            keys[name] = content_key(image)
+            pictures.setdefault(keys[name], Captioned(image, [], (), name))
+        texts = [captions] if isinstance(captions, str) else captions
+        pictures[keys[name]].captions.extend(" ".join(str(text).split()) for text in texts)
+    return list(pictures.values())
+
+
 def pictures_of(table: Path, folder: str | Path | None) -> Path:
     """The folder that the names of a table are relative to.
 
@@ -89,22 +113,38 @@ def read_caption_corpus(config: Any) -> CaptionCorpus:
     size = config.image_size
     if config.corpus == "scenes":
         return load_scenes(config.seed, config.scenes, size=size, most=config.things)
-    sizes: dict[str, Size] = {}
-    notes: list[str] = []
     if config.corpus == "flickr8k":
         corpus = load_flickr8k(config.dir, size)
-        name, pictures, notes = corpus.name, corpus.train, corpus.notes
-        given = {"valid": corpus.valid, **corpus.tests}
-    else:
-        columns = config.image_column, config.caption_column
-        tables = {part: getattr(config, part) for part in ("train", "valid", "test") if getattr(config, part)}
-        given = {part: read_captions(table, config.images, size, *columns) for part, table in tables.items()}
-        name, pictures = Path(config.train).name.split(".")[0], given.pop("train")
-        sizes = held_out_sizes(config, given)
+        given = {"train": corpus.train, "valid": corpus.valid, **corpus.tests}
+        return split_captions(config, corpus.name, given, {}, corpus.notes)
+    columns = config.image_column, config.caption_column
+    tables = {part: getattr(config, part) for part in ("train", "valid", "test") if getattr(config, part)}
+    given = {part: read_captions(table, config.images, size, *columns) for part, table in tables.items()}
+    return split_captions(config, Path(config.train).name.split(".")[0], given)
+
+
+def split_captions(
+    config: Any,
+    name: str,
+    parts_given: Mapping[str, Sequence[Captioned]],
+    sizes: Mapping[str, Size] | None = None,
+    notes: Sequence[str] = (),
+) -> CaptionCorpus:
+    """A corpus of the parts that are given and of those that are held out of its training pictures.
+
+    Args:
+        sizes: of the parts that are held out; by default those of the config that are not given.
+
+    Raises:
+        UserError: too few pictures.
+    """
+    given = dict(parts_given)
+    pictures = given.pop("train")
+    sizes = held_out_sizes(config, given) if sizes is None else sizes
     parts = divide(PICTURES, pictures, sizes, config.seed, [*chain(*given.values())])
-    held = {**given, **parts.held}
-    notes += [f"left {count:,} training pictures out: {reason}" for reason, count in parts.skipped.items()]
-    return CaptionCorpus(name, parts.train, held.pop("valid"), held, notes=notes)
+    held: dict[str, Sequence[Captioned]] = {**given, **parts.held}
+    left_out = [f"left {count:,} training pictures out: {reason}" for reason, count in parts.skipped.items()]
+    return CaptionCorpus(name, parts.train, held.pop("valid"), held, notes=[*notes, *left_out])
 
 
 PICTURES = RowKind("pictures", Captioned, lambda example: content_key(example.image))

@@ -94,7 +94,7 @@ class Products:
         self.projected = self.weights[0] if projected else None
         recurrent = self.weights[1:] if deferred else ()
         matrices = [weight for weight in recurrent if weight is not None and weight.dim() == 2]
-        self.deferred = {id(weight): DeferredLinear(weight) for weight in matrices}
+        self.deferred = [(weight, DeferredLinear(weight)) for weight in matrices]  # torch 2.11 cannot trace id()
 
     def __call__(
         self, values: Tensor, weight: Tensor, bias: Tensor | None = None, norm: GateNorm | None = None
@@ -102,12 +102,13 @@ class Products:
         """(..., I) -> (..., O)."""
         if weight is self.projected:
             return values
-        deferred = self.deferred.get(id(weight))
-        if deferred is not None:
-            product = deferred(values)  # of U, which has no bias
-        elif norm is None:
-            return F.linear(values, weight, bias)
+        for matrix, deferred in self.deferred:
+            if weight is matrix:
+                product = deferred(values)  # of U, which has no bias
+                break
         else:
+            if norm is None:
+                return F.linear(values, weight, bias)
             product = F.linear(values, weight)
         if norm is not None:
             product = norm(product)

@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harken.data.fingerprints import InputFile
-from harken.data.images.caption_table import pictures_of, read_caption_corpus, read_captions
+from harken.data.images.caption_table import (
+    pictures_of,
+    read_caption_corpus,
+    read_captions,
+    split_captions,
+    table_captions,
+)
 from harken.data.images.captioned import CaptionCorpus, Captioned
 from harken.data.io.table import read_table
 from harken.data.tokenizers.base import train_tokenizer
@@ -42,6 +48,9 @@ class CaptionJob(Job):
 
     def load_data(self, recipe: CaptionRecipe) -> CaptionCorpus:
         return read_caption_corpus(recipe.data)
+
+    def load_table(self, recipe: CaptionRecipe, table: dict[str, list[Any]]) -> CaptionCorpus:
+        return split_captions(recipe.data, str(recipe.data.train), {"train": table_captions(table, recipe.data)})
 
     def input_files(self, recipe: CaptionRecipe) -> list[InputFile]:
         """The tables, and the pictures that each of them names."""

@@ -10,7 +10,7 @@ import torch
 
 from harken.data.audio.filterbank import frames_of
 from harken.data.audio.spoken_digits import ARCHIVE
-from harken.data.audio.utterances import Utterances
+from harken.data.audio.utterances import Utterances, table_recordings
 from harken.data.fingerprints import InputFile
 from harken.data.io.table import read_table
 from harken.data.tokenizers.symbols import Symbols
@@ -27,7 +27,7 @@ from harken.tasks.predictor import Progress
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.transcribe.interface import INTERFACE, TranscribeOptions
 from harken.tasks.transcribe.recipe import TranscribeRecipe
-from harken.tasks.transcribe.splits import Splits, read_split_table, read_splits
+from harken.tasks.transcribe.splits import Splits, read_split_table, read_splits, split_recordings
 from harken.tasks.transcribe.task import TranscribeTask, refuse_misfits, steps_of
 from harken.tasks.transcribe.transcriber import LANGUAGE, SYMBOLS, Transcriber, build_network
 from harken.tasks.transcribe.transcription import Transcription
@@ -48,6 +48,11 @@ class TranscribeJob(Job):
 
     def load_data(self, recipe: TranscribeRecipe) -> Splits:
         return read_splits(recipe)
+
+    def load_table(self, recipe: TranscribeRecipe, table: dict[str, list[Any]]) -> Splits:
+        data = recipe.data
+        columns = data.audio_column, data.text_column, recipe.features.rate, data.speaker_column
+        return split_recordings(recipe, {"train": table_recordings(table, *columns)})
 
     def input_files(self, recipe: TranscribeRecipe) -> list[InputFile]:
         """The tables, and the recordings that each of them names; of the spoken digits their archive."""

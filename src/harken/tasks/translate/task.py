@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -98,6 +99,12 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         self.loss_of = self.compiled(_loss)
         self.windows: dict[int, Window] = {}  # batch_tokens -> window
         self.of_model: tuple[TranslationModel, bool, tuple[int, int]] | None = None  # what `_facts` found
+
+    def with_model(self, model: TranslationModel) -> TranslationTask:
+        """The task with another network, which reads and writes the same pieces."""
+        other = copy(self)
+        other.model = model
+        return other
 
     @property
     def packs(self) -> bool:

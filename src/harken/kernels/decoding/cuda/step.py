@@ -34,9 +34,12 @@ HEAD_WIDTHS = (16, 32, 64, 128)
 def why_not_transformer(described: Transformer) -> str | None:
     """Self-attention, positions that are added or none, and heads whose width the kernels know."""
     stack = described.decoder
-    if stack.ssru or stack.angles is not None or stack.slopes is not None or stack.activation not in ACTIVATIONS:
-        return "the decoder has an SSRU, positions in its attention, or an activation that the kernels lack"
-    return None if stack.width // stack.heads in HEAD_WIDTHS else "the kernels lack heads of this width"
+    own = stack.ssru or stack.angles is not None or stack.slopes is not None or stack.buckets is not None
+    if own or stack.is_rms or stack.activation not in ACTIVATIONS:
+        return "the decoder has an SSRU, positions in its attention, RMS norms, or an activation that the kernels lack"
+    if stack.width != stack.heads * stack.head_width or stack.head_width not in HEAD_WIDTHS:
+        return "the kernels lack heads of this width"
+    return None
 
 
 class TransformerStep:
@@ -86,6 +89,7 @@ class TransformerStep:
         described, stack, self.position = self.described, self.described.decoder, position
         embed(tokens, described.target_embedding, stack.embedding_scale, self.positions, self.position, self.residual)
         if (norm := stack.embedding_norm) is not None:
+            assert norm.bias is not None
             weight, bias = norm.weight.float(), norm.bias.float()
             self.residual.copy_(F.layer_norm(self.residual, weight.shape, weight, bias, norm.epsilon))
         is_few = is_fused(self.residual) and len(tokens) <= ROWS and stack.pre
