@@ -1,7 +1,7 @@
 """The parts of the site that are made when it is built: a hook of mkdocs, named in mkdocs.yml.
 
 - Reference pages are made from the code by docs/generate.
-- Chapters of the course become pages.
+- Chapters of the course are run and become pages; CHAPTERS=off leaves their outputs out.
 - Links that leave docs/ (to records, sources, the licence) lead to a copy of the file inside the site.
 
 `pages()` gives the generated pages to the tests.
@@ -9,8 +9,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -30,8 +32,6 @@ def pages() -> dict[str, str]:
     sys.path.insert(0, str(DOCS))  # the generators are no package of harken's
     from generate import commands, http, jobs, python, recipes
 
-    from harken.learn import chapters
-
     makers: dict[str, Callable[[], str]] = {
         "reference/commands.md": commands.reference,
         "reference/recipes.md": recipes.reference,
@@ -41,21 +41,32 @@ def pages() -> dict[str, str]:
         "reference/nn.md": python.nn,
         "reference/http.md": http.reference,
     }
-    course = {f"learn/{chapter.path.stem}.md": chapter_page(chapter) for chapter in chapters()}
-    return {name: make() for name, make in makers.items()} | course
+    return {name: make() for name, make in makers.items()}
 
 
-def chapter_page(chapter: Any) -> str:
-    """The texts and the code of a chapter."""
-    cells = [cell.source if cell.is_text else f"```python\n{cell.source}\n```" for cell in chapter.cells]
-    return "\n\n".join(cells) + "\n"
+def course(folder: Path | None) -> dict[str, str]:
+    """The chapters as pages: with outputs and with pictures in a folder, or their texts and code alone."""
+    from harken.learn import chapters
+
+    def code(chapter: Any) -> str:
+        cells = [cell.source if cell.is_text else f"```python\n{cell.source}\n```" for cell in chapter.cells]
+        return "\n\n".join(cells) + "\n"
+
+    return {
+        f"learn/{chapter.path.stem}.md": code(chapter) if folder is None else chapter.to_markdown(folder)
+        for chapter in chapters()
+    }
 
 
 def on_files(files: Any, *, config: Any) -> Any:
     """Add the generated pages, and copies of the files outside docs/ that pages link to."""
     from mkdocs.structure.files import File
 
-    generated = pages()
+    with tempfile.TemporaryDirectory() as folder:
+        runs_chapters = os.environ.get("CHAPTERS") != "off"
+        generated = pages() | course(Path(folder) if runs_chapters else None)
+        for picture in sorted(Path(folder).iterdir()):
+            files.append(File.generated(config, f"learn/{picture.name}", content=picture.read_bytes()))
     for name, text in generated.items():
         files.append(File.generated(config, name, content=text))
     texts = [
@@ -96,7 +107,7 @@ def copy_of(path: str) -> str:
 
 
 def on_page_markdown(markdown: str, *, page: Any, files: Any, **_: Any) -> str:
-    """Point the links that leave docs/ at the copies; those of a copy to files that the site lacks become plain text."""
+    """Point links that leave docs/ at the copies; where a copy links to a file that the site lacks, nowhere."""
     name = page.file.src_uri
     is_copy = name.startswith(f"{COPIES}/")
     origin = name.removeprefix(f"{COPIES}/") if is_copy else f"docs/{name}"

@@ -1,8 +1,9 @@
-"""The documentation is correct: links and files exist, commands parse, recipes load, code blocks run, figures have records.
+"""The documentation is correct: links lead somewhere, commands parse, recipes load, code runs, figures have records.
 
 `make docs` checks the links of the site itself, generated pages included.
 """
 
+import functools
 import importlib
 import inspect
 import re
@@ -106,7 +107,7 @@ HARKEN = [(page, words[1:]) for page, words in SHELL if Path(words[0]).name == "
 def parse(words: list[str]) -> None:
     """Parse a harken command without running it; raises for an unknown command, option or argument."""
     if words[:2] == ["--plugin", "spaces.py"] and words[2] in ("restore", "spaces"):
-        return  # the command of a plugin, which tests/test_extending.py runs
+        return  # the commands of a plugin, which tests/test_extending.py runs
     while words[0] == "--plugin":
         words = words[2:]
     COMMANDS.commands[words[0]].make_context(words[0], words[1:])
@@ -320,6 +321,84 @@ def test_files_named_in_the_architecture_are_found() -> None:
     assert len(named_files(ROOT / "docs" / "explanation" / "architecture.md")) > 50
 
 
+# ---- figures ---------------------------------------------------------------------------------------------------------
+
+RECORD = re.compile(r"\]\(([^)#\s]*records/[^)#\s]+)")
+FIGURE = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+)")  # 1,234 or 0.5: no plain whole numbers
+SCALES = (1, 100, 1 / 60, 1e-3, 1e3, 1e-6)  # shares as percentages, seconds as minutes, milliseconds, millions
+
+
+def parts(text: str) -> Iterator[tuple[str, str]]:
+    """Paragraphs and rows of tables, each with the text whose records it stands on.
+
+    That is its own, or for the row of a table without a link the paragraph before the table.
+    """
+    before = ""
+    for block in re.split(r"\n\s*\n", without_blocks(text)):
+        if block.startswith("|"):
+            yield from ((row, row if RECORD.search(row) else before) for row in block.splitlines()[2:])
+        else:
+            yield block, block
+            before = block
+
+
+@functools.cache
+def numbers_of(record: Path) -> list[float]:
+    """The numbers in a record."""
+    text = record.read_text(encoding="utf-8")
+    plain = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text) if record.suffix == ".md" else text
+    return sorted({abs(float(number)) for number in re.findall(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?", plain)})
+
+
+def is_in(figure: str, numbers: Sequence[float]) -> bool:
+    """Whether a figure is one of some numbers, rounded to the digits that it has."""
+    value, digits = float(figure.replace(",", "")), len(figure.partition(".")[2])
+    return any(abs(number * scale - value) <= 0.5000001 * 10**-digits for number in numbers for scale in SCALES)
+
+
+FIGURES = [(page, *part) for page in PAGES for part in parts(page.read_text("utf-8")) if RECORD.search(part[1])]
+OUTSIDE = {ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md"}  # these have figures without a record beside them
+
+
+@pytest.mark.parametrize("page", sorted({page for page, _, _ in FIGURES} - OUTSIDE), ids=name_of)
+def test_every_figure_beside_a_record_stands_in_the_record(page: Path) -> None:
+    for own, text, source in FIGURES:
+        if own == page:
+            records = [(page.parent / link).resolve() for link in RECORD.findall(source)]
+            assert all(record.is_file() for record in records), records
+            numbers = [number for record in records for number in numbers_of(record)]
+            plain = re.sub(r"\]\([^)]*\)|`[^`]*`", "", text)
+            missing = [figure for figure in FIGURE.findall(plain) if not is_in(figure, numbers)]
+            assert not missing, f"{missing} of {plain[:100]!r} in {[record.name for record in records]}"
+
+
+MEASURED = re.compile(r"\d(?:\.\d+)? ?(?:BLEU\b|tokens/s|words/s|requests/s|times as fast)|\d\.\d+%")
+
+
+@pytest.mark.parametrize("page", [page for page in DOCS if "learn" not in page.parts], ids=name_of)
+def test_every_measured_figure_is_beside_a_record(page: Path) -> None:
+    alone = [
+        part for part, source in parts(by_hand(page)) if MEASURED.search(prose(part)) and not RECORD.search(source)
+    ]
+    assert alone == []
+
+
+def by_hand(page: Path) -> str:
+    """A page without the blocks that `docs/fill_lab_page.py` writes, which name the command that measured them."""
+    return re.sub(r"<!-- ([a-z-]+) -->.*?<!-- /\1 -->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def test_a_wrong_figure_is_found() -> None:
+    assert len(FIGURES) > 150
+    assert is_in("82.9", [0.82913]) and not is_in("82.8", [0.82913])
+    assert is_in("1,441", [1441.2]) and not is_in("1,442", [1441.2])
+
+
+def test_the_pages_written_by_hand_are_short_enough() -> None:
+    words = [word for page in DOCS for word in by_hand(page).split() if any(letter.isalnum() for letter in word)]
+    assert len(words) < 35_000
+
+
 # ---- recipes --------------------------------------------------------------------------------------------------------
 
 
@@ -356,15 +435,18 @@ def generated() -> dict[str, str]:
 
 
 def test_the_generated_pages_have_every_command_recipe_key_and_route(generated: dict[str, str]) -> None:
-    assert GENERATED <= generated.keys()
+    assert generated.keys() >= GENERATED
     commands, http = generated["reference/commands.md"], generated["reference/http.md"]
-    assert set(re.findall(r"^## (\w+)$", commands, re.MULTILINE)) == set(COMMANDS.commands)
-    assert set(re.findall(r"`(--[a-z-]+)`", commands)) >= OPTIONS - {"--help"}
+    shown = {name: command for name, command in COMMANDS.commands.items() if not command.hidden}
+    options = {flag for command in shown.values() for one in command.params if not one.hidden for flag in one.opts}
+    assert set(re.findall(r"^## (\w+)$", commands, re.MULTILINE)) == shown.keys()
+    assert {flag for flag in options if flag.startswith("--")} - {"--help"} <= set(
+        re.findall(r"`(--[a-z-]+)`", commands)
+    )
     assert "### POST /v1/classify" in http and "### POST /v2/translate" in http and "`beam`" in http
     keys = generated["reference/recipes.md"] + generated["reference/recipes-jobs.md"]
-    assert {key.rpartition(".")[2] for key in KEYS} - set(re.findall(r"^\| `(\w+)`", keys, re.MULTILINE)) <= {
-        "task"
-    } | {key for key in KEYS if "." not in key}
+    listed = set(re.findall(r"^\| `(\w+)`", keys, re.MULTILINE))
+    assert {key.rpartition(".")[2] for key in KEYS if "." in key} <= listed
     assert '## task = "classify"' in keys and "## classify" in generated["reference/jobs.md"]
 
 

@@ -40,7 +40,8 @@ vocabulary, L layers.
 """
 REGISTERING = """### Registering parts
 
-{} take a name and return a decorator, as in `@harken.register_cell("minimal")`. [Extending](../how-to/extend.md) has examples of each.
+{} take a name and return a decorator, as in
+`@harken.register_cell("minimal")`. [Extending](../how-to/extend.md) has examples of each.
 """
 SECTIONS = {  # title -> how the module of a name starts
     "Recurrent layers and cells": ("harken.nn.recurrent", "harken.kernels.recurrent", "harken.export"),

@@ -1,4 +1,4 @@
-"""Recipe keys as pages, from the pydantic classes that validate recipes: a field a row, with type, default, description."""
+"""Recipe keys as pages, from the pydantic classes that validate recipes: a row for each field."""
 
 from __future__ import annotations
 
