@@ -35,7 +35,8 @@ def is_supported(described: Transformer) -> bool:
     """Self-attention, positions that are added or none, and heads whose width the kernels know."""
     stack = described.decoder
     plain = not stack.ssru and stack.angles is None and stack.slopes is None and stack.buckets is None
-    plain = plain and not stack.is_rms and stack.activation in ACTIVATIONS
+    has_biases = not stack.is_rms and stack.layers[0].feed_forward.expand.bias is not None
+    plain = plain and has_biases and stack.activation in ACTIVATIONS
     return plain and stack.head_width in HEAD_WIDTHS and stack.width == stack.heads * stack.head_width
 
 
