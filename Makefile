@@ -13,6 +13,8 @@ SPREAD := --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-re
 GPU_PYTHON = $(if $(filter file,$(origin PYTHON)),$(BIN)/python,$(PYTHON))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start hundreds of processes; each would compile torch and harken again where this is set.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-slow test-gpu test-wheel coverage lint types docs docs-images clean

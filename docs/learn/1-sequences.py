@@ -10,8 +10,9 @@
 # In this chapter you turn words into numbers, in two ways. Then you build the simplest program that predicts the next
 # word.
 #
-# **How to work through a chapter.** Run the cells from top to bottom. Where it says *Predict*, stop and write your
-# guess down before you run the next cell. Where it says *Exercise*, replace the three dots.
+# **How to work through a chapter.** Go from top to bottom and run each cell. Where it says *Predict*, stop and write
+# your guess down before you go on. Where it says *Exercise*, replace the three dots by your answer. In the studio, type
+# the answer into its field.
 
 # %% imports
 import tempfile

@@ -20,7 +20,7 @@ from torch.nn.functional import cross_entropy, gelu
 
 from harken.data.synthetic.phrasebook import load_phrasebook
 from harken.data.synthetic.two_senses import SENSES, Made, sentences
-from harken.inspection.figure import Bars, Figure, Group, Lines, Mark, Series
+from harken.inspection.figure import Bars, Figure, Group, Lines, Series
 from harken.lab.claims.bottleneck import sentences as word_pairs
 from harken.lab.claims.bottleneck import train_translator
 from harken.lab.claims.context import EXAMPLES, areas_of
@@ -78,8 +78,8 @@ assert all(math.isclose(cosine(looked_up[0], vector), 1) for vector in looked_up
 # on its whole sentence. The vector of the word is a mixture of the states of all layers:
 #
 # ```text
-# h_{j,t}                             the states of layer j at word t, of both directions side by side; h_0 is the word alone
-# v_t = gamma sum_j s_j h_{j,t}       s = softmax(w):  w and gamma are learned with the job
+# h_{j,t}                          the states of layer j at word t, both directions side by side; h_0: the word alone
+# v_t = gamma sum_j s_j h_{j,t}    s = softmax(w):  w and gamma are learned with the job
 # ```
 
 # %% mixture-written-out
@@ -187,7 +187,7 @@ for example in tested[:3]:
 newborn, untrained = copy.deepcopy(model), states_of(tested)  # kept for comparison
 
 # %% pre-train
-assert MASK == number_of["[MASK]"]
+assert number_of["[MASK]"] == MASK
 ids, lengths = numbers(plain)
 generator = torch.Generator().manual_seed(1)
 
@@ -206,7 +206,7 @@ print(f"loss {losses[0]:.2f} at first, {sum(losses[-20:]) / 20:.2f} at the end")
 # Hide a word and let the model find it.
 
 # %% picture-of-a-gap
-gap = "the judges will [MASK] to the plan".split()
+gap = ["the", "judges", "will", "[MASK]", "to", "the", "plan"]
 with torch.no_grad():
     row = torch.tensor([[number_of[word] for word in gap]])
     found = torch.softmax(model(row, None, row == MASK), 1)[0].topk(6)
@@ -236,9 +236,9 @@ assert apart["before reading"] < 0.75 and apart["after reading"] > 0.9
 #
 # | what lectures say | what harken's lab measures |
 # | --- | --- |
-# | the vector of *stick* differs from sentence to sentence | equal meanings are closer in 96.5 % (layer 2) and 91.5 % (layer 1) of the cases |
+# | *stick* has another vector in each sentence | equal meanings are closer in 96.5 % of the cases (layer 2) |
 # | a table of vectors cannot tell | 50.0 % for the word alone |
-# | | 73.7 % for the mean of all layers before training: a network mixes in the neighbours, even untrained |
+# | it is learned | 73.7 % before training: even an untrained network mixes in the neighbours |
 
 # %% predict-few-labels [markdown]
 # ## Few answers

@@ -78,18 +78,25 @@ def train_pieces(lines: list[str], kind: str) -> bytes:
     return model.getvalue()
 
 
-@pytest.fixture(scope="module")
-def lines() -> list[str]:
-    """500 lines of several scripts."""
+def several_scripts() -> list[str]:
+    """500 lines."""
     pairs = load_phrasebook(train=600).train
     texts = [pair.source for pair in pairs[:200]] + [pair.target.capitalize() for pair in pairs[200:350]]
     return texts + [f"{text} {number}" if number % 2 else text for number in range(25) for text in SCRIPTS]
 
 
+@pytest.fixture(scope="module")
+def lines() -> list[str]:
+    return several_scripts()
+
+
 @pytest.fixture(scope="module", params=NAMES)
 def peer(request: pytest.FixtureRequest, lines: list[str], tmp_path_factory: pytest.TempPathFactory) -> Peer:
-    name = request.param
-    folder = tmp_path_factory.mktemp(name)
+    return make_peer(request.param, lines, tmp_path_factory.mktemp(request.param))
+
+
+def make_peer(name: str, lines: list[str], folder: Path) -> Peer:
+    """A small model with random weights in a folder, adopted in a folder of it."""
     tokenizer = write_tokenizer(folder, name, lines)
     config, kind = {
         "bart": (transformers.BartConfig, transformers.BartForConditionalGeneration),

@@ -58,8 +58,12 @@ def random_lines(count: int, seed: int = 1) -> list[str]:
 
 @pytest.fixture(scope="module", params=KINDS)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return make_pair(request.param, tmp_path_factory.mktemp("t5"))
+
+
+def make_pair(kind: str, folder: Path) -> Pair:
     """A small T5 with random weights; heads are not D / N wide, and there are rows without a piece."""
-    folder, pieces = tmp_path_factory.mktemp("t5"), io.BytesIO()
+    pieces = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(random_lines(400, seed=2)), model_writer=pieces, vocab_size=220, hard_vocab_limit=False,
         pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2,
@@ -69,7 +73,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     config = transformers.T5Config(
         vocab_size=size + 100 + 12, d_model=32, d_kv=6, num_heads=4, d_ff=48, num_layers=3, num_decoder_layers=2,
         decoder_start_token_id=0, relative_attention_num_buckets=8, relative_attention_max_distance=12,
-        **KINDS[request.param],
+        **KINDS[kind],
     )  # fmt: skip
     torch.manual_seed(3)
     model = transformers.T5ForConditionalGeneration(config).eval()
@@ -79,12 +83,12 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
                 weight.normal_(std=0.3 if "shared" in name or "bias" in name else 0.15)
             else:
                 weight.uniform_(0.5, 1.5)
-        if request.param == "v1.1":  # with an output layer of its own
+        if kind == "v1.1":  # with an output layer of its own
             model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight) * 0.1)
-        model.lm_head.weight[1] *= {"v1.0": 9, "v1.1": 4, "gated": 6}[request.param]  # sentences end
+        model.lm_head.weight[1] *= {"v1.0": 9, "v1.1": 4, "gated": 6}[kind]  # sentences end
     model.save_pretrained(folder)
     tokenizer = transformers.T5Tokenizer.from_pretrained(folder)
-    own = adopt(folder, tmp_path_factory.mktemp("adopted") / "model")
+    own = adopt(folder, folder / "adopted")
     ids = {piece: index for index, piece in enumerate(own.source.pieces(range(own.source.size)))}
     rows = [f"<row_{row}>" for row in range(config.vocab_size)]
     for text, row in tokenizer.get_vocab().items():
@@ -209,7 +213,7 @@ def test_int8(pair: Pair) -> None:
 
 
 def test_folders_that_are_refused(pair: Pair, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(pair.folder, tmp_path / "copy"))
+    folder = Path(shutil.copytree(pair.folder, tmp_path / "copy", ignore=shutil.ignore_patterns("adopted")))
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"feed_forward_proj": "gated-tanh"}))
     with pytest.raises(UserError, match="gated-tanh"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,7 +36,7 @@ from harken.cli.messages import logger
 from harken.cli.progress import counting
 from harken.errors import UserError
 from harken.tasks.interface import (
-    BATCH,
+    Argument,
     CommandLine,
     Field,
     Interface,
@@ -59,16 +59,8 @@ PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True}  # `predi
 
 def command_of(task: str, interface: Interface) -> Command:
     """The function of a command, with a signature from which typer makes its arguments and options."""
-    argument, form = interface.input.argument, interface.input
-    own = fields_in_command(interface.options)
-    kinds: dict[str, Any] = {
-        "model": ModelFolder,
-        argument.name: Annotated[argument.kind, typer.Argument(help=argument.help, metavar=argument.metavar)],
-        **{name: annotation_of(field) for name, field in own.items()},
-    }
-    defaults: dict[str, Any] = {name: field.default for name, field in own.items()}
-    if not argument.is_required:
-        defaults[argument.name] = None
+    form, own = interface.input, fields_in_command(interface.options)
+    kinds, defaults = parameters_of(form.argument, own)
     if form.has_formats:
         kinds |= {"form": FileFormat, "text_column": TextColumn}
         defaults |= {"form": "auto", "text_column": None}
@@ -84,7 +76,7 @@ def command_of(task: str, interface: Interface) -> Command:
         options = interface.options(**{name: given[name] for name in own})
         reading = Reading(given.get("form", "auto"), given.get("text_column"), given.get("replace", False), logger.info)
         out = None if interface.figure is None else given["out"]
-        command = CommandLine(given[argument.name], given["as_json"], out)
+        command = CommandLine(given[form.argument.name], given["as_json"], out)
         if interface.runner is not None:
             module, _, name = interface.runner.partition(":")
             getattr(import_module(module), name)(given["model"], options, reading, command)
@@ -101,21 +93,23 @@ def fields_in_command(options: type) -> dict[str, Field]:
     return {name: field for name, field in fields_of(options).items() if field.option.in_command}
 
 
-def operation_command(operation: Operation) -> Command:
-    """The function of the command of a further operation: its results as JSON, one on each line."""
-    argument = operation.input.argument
-    own, request = fields_in_command(operation.options), fields_in_command(operation.input.request)
-    extra = {name: field for name, field in request.items() if name not in operation.input.item_of("")}
-    search = search_fields() if operation.takes_search else {}
-    parameters = {**search, **own, **extra}
-    kinds: dict[str, Any] = {
+def parameters_of(argument: Argument, fields: Mapping[str, Field]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The types and the defaults of the parameters of a command."""
+    kinds = {
         "model": ModelFolder,
         argument.name: Annotated[argument.kind, typer.Argument(help=argument.help, metavar=argument.metavar)],
-        **{name: annotation_of(field) for name, field in parameters.items()},
+        **{name: annotation_of(field) for name, field in fields.items()},
     }
-    defaults: dict[str, Any] = {name: field.default for name, field in parameters.items()}
-    if not argument.is_required:
-        defaults[argument.name] = None
+    defaults = {name: field.default for name, field in fields.items()}
+    return kinds, defaults if argument.is_required else {**defaults, argument.name: None}
+
+
+def operation_command(operation: Operation) -> Command:
+    """The function of the command of a further operation: its results as JSON, one on each line."""
+    form, own = operation.input, fields_in_command(operation.options)
+    search = search_fields() if operation.takes_search else {}
+    extra = {name: field for name, field in fields_in_command(form.request).items() if name not in form.item_of("")}
+    kinds, defaults = parameters_of(form.argument, {**search, **own, **extra})
 
     def run(**given: Any) -> None:
         model, job = load_with_job(given["model"])
@@ -124,9 +118,9 @@ def operation_command(operation: Operation) -> Command:
         options: dict[str, Any] = {name: given[name] for name in own}
         if search:
             options["search"] = {name: given[name] for name in search if given[name] not in (None, [])}
-        inputs = operation.input.read(job, model, given[argument.name], Reading(report=logger.info), None)
-        for batch in in_batches(inputs, given[argument.name], BATCH):
-            items = [{**operation.input.item_of(example), **{name: given[name] for name in extra}} for example in batch]
+        value, further = given[form.argument.name], {name: given[name] for name in extra}
+        for batch in in_batches(form.read(job, model, value, Reading(report=logger.info), None), value):
+            items = [{**form.item_of(example), **further} for example in batch]
             for result in getattr(job, f"serve_{operation.verb}")(model, items, options):
                 print(json.dumps(result, ensure_ascii=False))
 
@@ -200,7 +194,7 @@ def print_records(interface: Interface, number: int, example: Any, result: Resul
 
 def add_job_commands(app: typer.Typer) -> None:
     """A command for every job that ships, in the order of the help."""
-    for task in dict.fromkeys(("translate", *JOBS)):
+    for task in JOBS:
         if (interface := interface_of(task)) is not None:
             add_command(app, command_of(task, interface))
 

@@ -89,7 +89,8 @@ def describe_change(name: str, before: Fingerprint, after: Fingerprint | None) -
 
 
 def _of_file(path: Path) -> Fingerprint:
-    """That of a large file is remembered in the user's cache, by inode, size and times of modification and change."""
+    """The fingerprint of a file; that of a large one is remembered in the user's cache, by inode, size and times of
+    modification and change."""
     status = os.stat(path)
     if status.st_size < REMEMBERED_FROM:
         return _read_file(path)

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from harken.kernels.settings import kernels_enabled
 
-Result = TypeVar("Result")
+Result = TypeVar("Result", covariant=True)
 AnyBackend = TypeVar("AnyBackend", bound="Backend[Any]")
 
 

@@ -26,9 +26,9 @@ from typing import Any
 from harken.files import atomic_write
 from harken.inspection.figure import Figure
 from harken.inspection.pictures.picture import Picture, Plot
-from harken.learn.exercises import EXERCISES, Exercise, Verdict, check
+from harken.learn.exercises import EXERCISES, Exercise, Verdict, check, read_answer
 
-__all__ = ["EXERCISES", "Cell", "Chapter", "Exercise", "Verdict", "chapters", "check", "show"]
+__all__ = ["EXERCISES", "Cell", "Chapter", "Exercise", "Verdict", "chapters", "check", "read_answer", "show"]
 
 FOLDER = Path(__file__).parent / "chapters"  # a link to docs/learn; in a wheel, a copy of it
 Outputs = list[str | Picture]  # what a cell printed and showed, in order

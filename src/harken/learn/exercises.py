@@ -11,7 +11,10 @@ Not yet. You added the two sizes; the table has a row for every word, and each r
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -23,6 +26,20 @@ from torch import Tensor
 from harken.errors import UserError
 
 TOLERANCE = 0.01
+MAX_ANSWER = 500  # characters of a written answer
+OPERATORS: dict[type, Any] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.MatMult: operator.matmul,
+    ast.Pow: operator.pow,
+    ast.USub: operator.neg,
+}
+FUNCTIONS: dict[str, Any] = {
+    name: lambda x, name=name: getattr(torch, name)(torch.as_tensor(x, dtype=torch.float64))
+    for name in ("exp", "log", "log2", "sigmoid", "sqrt", "tanh")
+}
 
 
 @dataclass(frozen=True)
@@ -45,6 +62,11 @@ class Exercise:
     clue: str  # said to a wrong answer that is none of the mistakes
     mistakes: Mapping[str, Any]  # hint -> the answer that this mistake gives
     inputs: tuple[Any, ...] = field(default=())
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the inputs."""
+        return list(inspect.signature(self.right).parameters) if self.inputs else []
 
     def value(self, answer: Any) -> Tensor:
         """The answer as numbers."""
@@ -86,6 +108,60 @@ def check(name: str, answer: Any) -> Verdict:
         return Verdict(False, f"The answer has the shape {shape}, but {needed} is needed. {exercise.clue}")
     hints = (hint for hint, mistake in exercise.mistakes.items() if exercise.equals(value, mistake))
     return Verdict(False, next(hints, exercise.clue))
+
+
+def read_answer(name: str, text: str) -> Any:
+    """A written answer: a number, a list of numbers, or a formula of the inputs where the answer is a function.
+
+    Nothing of it is executed: sums, products, powers and six functions are computed one by one.
+
+    >>> check("ex1a", read_answer("ex1a", "sqrt(2)")).right
+    True
+    >>> check("ex4c", read_answer("ex4c", "(1 - z) * h + n"))
+    Not yet. The candidate counts in full; multiply it by z.
+
+    Raises:
+        UserError: no formula, or one with other names.
+    """
+    exercise = EXERCISES.get(name)
+    names = exercise.names if exercise else []
+    try:
+        if len(text) > MAX_ANSWER:
+            raise ValueError
+        formula = ast.parse(text.strip().removeprefix("return "), mode="eval").body
+        if names:
+            _compute(formula, dict(zip(names, exercise.inputs, strict=True)) if exercise else {})
+            return lambda *inputs: _compute(formula, dict(zip(names, inputs, strict=True)))
+        return _compute(formula, {})
+    except (SyntaxError, ValueError, TypeError, ArithmeticError, MemoryError, RecursionError, RuntimeError) as error:
+        needed = f"a formula of {', '.join(names)}" if names else "a number, or numbers between commas"
+        reason = f" ({str(error).splitlines()[0]})" if isinstance(error, ArithmeticError | RuntimeError) else ""
+        allowed = f"; you may use + - * / @ ** and {', '.join(FUNCTIONS)}"
+        raise UserError(f"{text[:80]!r} cannot be read{reason}; write {needed}{allowed}") from None
+
+
+def _compute(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    """The value of a formula.
+
+    Raises:
+        ValueError: something that is not allowed.
+    """
+    match node:
+        case ast.Constant(value=int() | float()):
+            return float(node.value)  # type: ignore[arg-type]  # so that powers overflow instead of growing
+        case ast.Name(id=name) if name in names:
+            return names[name]
+        case ast.UnaryOp(op=op) if type(op) in OPERATORS:
+            return OPERATORS[type(op)](_compute(node.operand, names))
+        case ast.BinOp(op=op) if type(op) in OPERATORS:
+            return OPERATORS[type(op)](_compute(node.left, names), _compute(node.right, names))
+        case ast.Tuple() | ast.List():
+            return [float(_compute(element, names)) for element in node.elts]
+        case ast.Call(args=[argument], keywords=[]):
+            function = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if function in FUNCTIONS:
+                return FUNCTIONS[function](_compute(argument, names))
+    raise ValueError
 
 
 def _random(*shapes: tuple[int, ...]) -> tuple[Tensor, ...]:

@@ -72,7 +72,7 @@ def require_paths(recipe: Any, section: str = "") -> None:
 
 
 def location(declared: Place) -> str | None:
-    """Where a path or pattern leads; None where the value is no path."""
+    """The absolute form of a path or pattern; None where the value is no path."""
     if not declared.is_path:
         return None
     path = expand_user(declared.value)

@@ -150,7 +150,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a command reads its input."""
+    """The way in which a command reads its input."""
 
     form: str = "auto"
     column: str | None = None

@@ -113,7 +113,7 @@ class Summary:
 
     @property
     def count(self) -> str:
-        """How much there is to train on."""
+        """The numbers of examples to train, validate and test on."""
         tests = "".join(f", {count:,} in {name}" for name, count in self.tests.items())
         return f"{self.data}: {self.train:,} training {self.unit}, {self.valid:,} for validation{tests}"
 
@@ -213,7 +213,7 @@ class Job:
         return self._prepare(recipe, self.load_data(recipe), folder, resuming)
 
     def prepare_table(self, recipe: Any, table: dict[str, list[Any]], folder: Path, resuming: bool) -> Prepared:
-        """As `prepare`, of a table in memory.
+        """Prepare a run as `prepare` does, of a table in memory.
 
         Raises:
             UserError: bad data, or a job that reads no tables.
@@ -225,7 +225,7 @@ class Job:
         return self.prepare_data(recipe, data, folder, resuming)
 
     def prepare_data(self, recipe: Any, data: Any, folder: Path, resuming: bool) -> Prepared:
-        """As `prepare`, of data that `load_data` or `load_table` gave, in a folder that is there."""
+        """Prepare a run of data that `load_data` or `load_table` gave, in a folder that is there."""
         raise NotImplementedError(f"{type(self).__name__} has neither prepare nor prepare_data")
 
     def load_data(self, recipe: Any) -> Any:
@@ -253,7 +253,7 @@ class Job:
         return self.predictor.load(folder, recipe, device)
 
     def load_table(self, recipe: Any, table: dict[str, list[Any]]) -> Any:
-        """As `load_data`, of a table in memory whose columns the recipe's `[data]` names.
+        """The corpus as `load_data` gives it, of a table in memory whose columns the recipe's `[data]` names.
 
         Raises:
             UserError: bad data, or a job that reads no tables.
@@ -367,6 +367,10 @@ class Job:
     def figure(self, results: Sequence[Any]) -> Drawable:
         """A figure of all results of a command, for the option --out of an interface with a `figure`."""
         raise NotImplementedError
+
+    def context_shape(self, recipe: Any) -> tuple[int, int] | None:
+        """(layers, width) of the vectors that a model gives each word in its sentence; None where it gives none."""
+        return None
 
     def reads_texts(self, model: Any) -> bool:
         """Whether examples are texts, and not signals."""

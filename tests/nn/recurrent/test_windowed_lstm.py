@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from harken.kernels.recurrent.windowed_lstm import WINDOWED_LSTM
 from harken.nn.recurrent.windowed_lstm import WindowedLSTM
 
 
@@ -73,6 +74,15 @@ def test_kernels_off_and_a_hook_take_the_reference(monkeypatch: pytest.MonkeyPat
     reference = layer(*inputs)
     assert reference.weights.grad_fn is not None
     torch.testing.assert_close(reference.hidden, with_kernel.hidden)
+
+
+def test_without_gradients_the_reference_runs() -> None:
+    layer, *inputs = made()
+    assert WINDOWED_LSTM.supports()
+    with torch.no_grad():
+        assert WINDOWED_LSTM.why_not() == "the reference is faster without gradients"
+        outputs = zip(layer(*inputs), layer.reference(*inputs), strict=True)
+        assert all(torch.equal(output, expected) for output, expected in outputs)
 
 
 def test_second_derivatives_are_refused_and_the_reference_has_them() -> None:

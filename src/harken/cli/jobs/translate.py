@@ -137,7 +137,7 @@ class Work:
 
     @property
     def format(self) -> Format:
-        """How the translations of a line are written."""
+        """The form in which the translations of a line are written."""
         return Format(self.as_json, self.options.scores, self.options.nbest)
 
     def open_output(self, target: Path, file: Path | None, reading: Reading) -> OutputFile:

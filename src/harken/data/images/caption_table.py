@@ -126,7 +126,7 @@ def read_caption_corpus(config: Any) -> CaptionCorpus:
 def split_captions(
     config: Any,
     name: str,
-    parts_given: Mapping[str, list[Captioned]],
+    parts_given: Mapping[str, Sequence[Captioned]],
     sizes: Mapping[str, Size] | None = None,
     notes: Sequence[str] = (),
 ) -> CaptionCorpus:
@@ -142,7 +142,7 @@ def split_captions(
     pictures = given.pop("train")
     sizes = held_out_sizes(config, given) if sizes is None else sizes
     parts = divide(PICTURES, pictures, sizes, config.seed, [*chain(*given.values())])
-    held = {**given, **parts.held}
+    held: dict[str, Sequence[Captioned]] = {**given, **parts.held}
     left_out = [f"left {count:,} training pictures out: {reason}" for reason, count in parts.skipped.items()]
     return CaptionCorpus(name, parts.train, held.pop("valid"), held, notes=[*notes, *left_out])
 

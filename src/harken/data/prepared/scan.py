@@ -48,7 +48,7 @@ NOTHING = np.zeros(0, np.uint64)
 
 
 class RowKind(NamedTuple):
-    """How the rows of one job are built, compared and grouped."""
+    """The functions by which the rows of one job are built, compared and grouped."""
 
     name: str
     build: Callable[..., Any]  # from the values of a row to the object that the job knows
@@ -72,7 +72,7 @@ class Scan(NamedTuple):
 
 @dataclass(frozen=True)
 class Reader:
-    """How lines of files become rows."""
+    """The functions that make rows of the lines of files."""
 
     files: tuple[tuple[str, ...], ...]  # aligned files side by side
     max_line_bytes: int  # a longer line is refused
@@ -86,7 +86,7 @@ class Reader:
     has_groups: bool = False  # whether the last column is the position of a row's group
 
     def rows_in(self, block: Block) -> int:
-        """How many rows a block has, without reading them."""
+        """The number of rows of a block, without reading them."""
         return block.size - (block.first == 1 and self.has_header(block))
 
     def choose(self, block: Block, chosen: np.ndarray) -> Columns:

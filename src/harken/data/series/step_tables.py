@@ -26,7 +26,7 @@ from harken.errors import UserError
 
 
 def windows(labels: Sequence[str], window: int | None, step: int | None, mixed: str) -> Iterator[tuple[slice, str]]:
-    """Where each window lies, and its label; one that would reach over the end is not taken."""
+    """The span of each window, and its label; one that would reach over the end is not taken."""
     size = window or len(labels)
     for start in range(0, len(labels) - size + 1, step or max(1, size // 2)):
         span = slice(start, start + size)
@@ -74,7 +74,7 @@ def _group(path: Path, kind: str | None, cell: Any, recording: Any) -> str:
 
 
 def _runs(names: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Where runs of the same name begin and end."""
+    """The begins and ends of runs of the same name."""
     start = 0
     for stop in range(1, len(names) + 1):
         if stop == len(names) or names[stop] != names[start]:

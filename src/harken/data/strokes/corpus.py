@@ -22,7 +22,7 @@ from harken.paths import PathStr
 
 
 class StrokeConfig(BaseModel):
-    """Where the drawings come from: the generated font, one file with all splits, or one file per split."""
+    """The source of the drawings: the generated font, one file with all splits, or one file per split."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

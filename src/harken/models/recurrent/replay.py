@@ -82,9 +82,6 @@ def pad_sizes(embedded: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
     return repeat_last(F.pad(embedded, (0, 0, 0, rounded_steps(time, TARGET_MULTIPLE) - time))), wider
 
 
-def why_not_replay(embedded: Tensor) -> str | None:
-    """The reason for which the loop over embedded targets is not replayed; None: it is."""
-    return None if can_capture(embedded.device) else "no graph can be captured on this device now"
-
-
-REPLAY = Backend("replay", why_not_replay, replay)
+REPLAY = Backend(
+    "replay", lambda embedded: None if can_capture(embedded.device) else "no graph can be captured now", replay
+)

@@ -45,8 +45,7 @@ from torch import _VF, Tensor, nn
 
 from harken.kernels.autograd import takes_torch_steps
 from harken.kernels.backend import Backend, choose, reference
-from harken.kernels.recurrent.call import PARAMETERS as WEIGHTS
-from harken.kernels.recurrent.call import CellKind, summed_bias
+from harken.kernels.recurrent.call import PARAMETERS, CellKind, summed_bias
 from harken.kernels.recurrent.deferred import DeferredLinear
 from harken.nn.recurrent.options import Bias, at_least, check_dtype, non_default, one_of
 
@@ -95,7 +94,7 @@ class Products:
         self.projected = self.weights[0] if projected else None
         recurrent = self.weights[1:] if deferred else ()
         matrices = [weight for weight in recurrent if weight is not None and weight.dim() == 2]
-        self.deferred = {id(weight): DeferredLinear(weight) for weight in matrices}
+        self.deferred = [(weight, DeferredLinear(weight)) for weight in matrices]  # torch 2.11 cannot trace id()
 
     def __call__(
         self, values: Tensor, weight: Tensor, bias: Tensor | None = None, norm: GateNorm | None = None
@@ -103,12 +102,13 @@ class Products:
         """(..., I) -> (..., O)."""
         if weight is self.projected:
             return values
-        deferred = self.deferred.get(id(weight))
-        if deferred is not None:
-            product = deferred(values)  # of U, which has no bias
-        elif norm is None:
-            return F.linear(values, weight, bias)
+        for matrix, deferred in self.deferred:
+            if weight is matrix:
+                product = deferred(values)  # of U, which has no bias
+                break
         else:
+            if norm is None:
+                return F.linear(values, weight, bias)
             product = F.linear(values, weight)
         if norm is not None:
             product = norm(product)
@@ -172,7 +172,7 @@ class Cell(nn.Module):
 
     def __getattr__(self, name: str) -> Any:
         """A weight that is not the cell's own is that of the stack that it is bound to."""
-        if name in WEIGHTS and self._bound is not None and self._names[name] in self._bound:
+        if name in PARAMETERS and self._bound is not None and self._names[name] in self._bound:
             return self._bound[self._names[name]]
         return super().__getattr__(name)
 
@@ -181,20 +181,20 @@ class Cell(nn.Module):
         self.register_parameter(name, nn.Parameter(torch.empty(shape, **self.factory)) if shape else None)
 
     def release_weights(self) -> dict[str, nn.Parameter]:
-        """Give those of `WEIGHTS` that the cell has to its stack, which then calls `bind`."""
-        return {name: self._parameters.pop(name) for name in WEIGHTS if self._parameters.get(name) is not None}  # type: ignore[misc]
+        """Give those of `PARAMETERS` that the cell has to its stack, which then calls `bind`."""
+        return {name: self._parameters.pop(name) for name in PARAMETERS if self._parameters.get(name) is not None}  # type: ignore[misc]
 
     def bind(self, weights: Mapping[str, Any], suffix: str) -> None:
         """Read the weights from `weights`, where `weight_ih` is called `weight_ih` + suffix."""
-        self._bound, self._names = weights, {name: name + suffix for name in WEIGHTS}
+        self._bound, self._names = weights, {name: name + suffix for name in PARAMETERS}
 
     def named_weights(self) -> Iterator[tuple[str, Tensor]]:
         """All weights by name, also where they are parameters of a stack."""
-        for name in WEIGHTS:
+        for name in PARAMETERS:
             weight = getattr(self, name, None)
             if weight is not None:
                 yield name, weight
-        yield from ((name, weight) for name, weight in self.named_parameters() if name not in WEIGHTS)
+        yield from ((name, weight) for name, weight in self.named_parameters() if name not in PARAMETERS)
 
     def draw(self) -> None:
         """Torch's initial weights: uniform within 1 / sqrt(H)."""

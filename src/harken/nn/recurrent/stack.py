@@ -293,5 +293,5 @@ class Stack(nn.Module):
         if cell.weight_ih.is_cuda:
             depths = range(self.num_layers)
             whole = self.options.connections is None
-            for cells in [list(self.cells)] if whole else [self.cells_of(depth) for depth in depths]:
+            for cells in [self.cells_of_all()] if whole else [self.cells_of(depth) for depth in depths]:
                 flatten_for_cudnn([each.tensors() for each in cells], cell.kind, self.bidirectional)

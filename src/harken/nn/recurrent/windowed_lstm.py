@@ -33,10 +33,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.kernels.autograd import takes_torch_operators
 from harken.kernels.recurrent.packing import Layout
-from harken.kernels.recurrent.windowed_lstm import windowed_lstm
-from harken.kernels.settings import kernels_enabled
+from harken.kernels.recurrent.windowed_lstm import WINDOWED_LSTM
 from harken.nn.recurrent.cell import State
 from harken.nn.recurrent.layers import initialize
 from harken.nn.recurrent.lstm import LSTMCell, LSTMState
@@ -110,13 +108,13 @@ class WindowedLSTM(nn.Module):
         mask = _all(characters) if mask is None else mask
         if trace:
             return self._unroll(values, characters, mask)
-        if not self.cell.is_plain or not kernels_enabled() or takes_torch_operators():
+        if not self.cell.is_plain or not WINDOWED_LSTM.supports():
             return self.reference(values, characters, mask)
         from_value, from_window = self.cell.weight_ih.split([self.input_size, characters.shape[2]], 1)
         inputs = F.linear(values, from_value, self.cell.summed_bias())  # (B, T, 4 H)
         joint = torch.cat([self.cell.weight_hh, from_window], 1)
         project = self.window.project
-        return Windowed(*windowed_lstm(inputs, joint, project.weight, project.bias, characters, mask))
+        return Windowed(*WINDOWED_LSTM.run(inputs, joint, project.weight, project.bias, characters, mask))
 
     def reference(self, values: Tensor, characters: Tensor, mask: Tensor | None = None) -> Windowed:
         """All steps, one after the other."""

@@ -1,4 +1,4 @@
-"""How question answering is used: `harken answer`, `POST /v1/answer`."""
+"""The interface of question answering: `harken answer`, `POST /v1/answer`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How captioners are used: `harken caption`, `POST /v1/caption`."""
+"""The interface of captioners: `harken caption`, `POST /v1/caption`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How classifiers are used: `harken classify`, `POST /v1/classify`."""
+"""The interface of classifiers: `harken classify`, `POST /v1/classify`."""
 
 from __future__ import annotations
 

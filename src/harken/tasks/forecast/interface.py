@@ -1,4 +1,4 @@
-"""How forecasters are used: `harken forecast`, `POST /v1/forecast`."""
+"""The interface of forecasters: `harken forecast`, `POST /v1/forecast`."""
 
 from __future__ import annotations
 

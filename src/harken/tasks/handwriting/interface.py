@@ -1,4 +1,4 @@
-"""How handwriting models are used: `harken write`, `POST /v1/write`."""
+"""The interface of handwriting models: `harken write`, `POST /v1/write`."""
 
 from __future__ import annotations
 

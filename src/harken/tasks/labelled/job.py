@@ -172,7 +172,7 @@ class LabelledJob(Job):
         return labelled_inputs(input_path(path), data, getattr(model, "classes", ()), form, column)
 
     def unseen_words(self, model: Any, example: Any) -> list[str]:
-        return model.unseen_words(example) if isinstance(example, str) else []  # type: ignore[no-any-return]
+        return model.unseen_words(example) if isinstance(example, str) else []
 
     def serve_attention(self, model: Any, items: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> list[Any]:
         """Weights over the words of texts: of the pooling where it attends, and of the gradient."""

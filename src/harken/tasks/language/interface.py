@@ -1,4 +1,4 @@
-"""How language models are used: `harken generate`, `POST /v1/generate`, `POST /v1/score`."""
+"""The interface of language models: `harken generate`, `POST /v1/generate`, `POST /v1/score`."""
 
 from __future__ import annotations
 

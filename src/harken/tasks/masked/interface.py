@@ -1,4 +1,4 @@
-"""How masked language models are used: `harken fill`, `POST /v1/fill`."""
+"""The interface of masked language models: `harken fill`, `POST /v1/fill`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How regressors are used: `harken regress`, `POST /v1/regress`."""
+"""The interface of regressors: `harken regress`, `POST /v1/regress`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How taggers are used: `harken tag`, `POST /v1/tag`."""
+"""The interface of taggers: `harken tag`, `POST /v1/tag`."""
 
 from __future__ import annotations
 

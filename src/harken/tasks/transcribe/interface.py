@@ -1,4 +1,4 @@
-"""How transcribers are used: `harken transcribe`, `POST /v1/transcribe`."""
+"""The interface of transcribers: `harken transcribe`, `POST /v1/transcribe`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How translators are used: `harken translate`, `POST /v1/translate`, and what looks inside a search."""
+"""The interface of translators: `harken translate`, `POST /v1/translate`, and what looks inside a search."""
 
 from __future__ import annotations
 

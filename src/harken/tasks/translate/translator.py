@@ -302,7 +302,7 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
 
     @show_keywords(request, TextKeys)
     def beam(self, text: str, *, beam: int | None = None, **options: Unpack[RequestKeys]) -> BeamPicture:
-        """How the search found the translation of a text, as a picture; options as `request`."""
+        """The search that found the translation of a text, as a picture; options as `request`."""
         from harken.tasks.translate.decoding.beam_tree import draw_beam  # imports all pictures
 
         return draw_beam(self, self.shorten(text), self.request(1, beam=beam, **options))
@@ -356,7 +356,7 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
             return describe(self, read, rows, True, layers, texts_out=masked)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[ScoredPair]:
-        """How probable given translations are, token by token.
+        """The probabilities of given translations, token by token.
 
         Raises:
             UserError: not one target for each source, or an empty sentence.

@@ -1,4 +1,4 @@
-"""How probable given translations are to a model: forced decoding, token by token.
+"""The probabilities of given translations: forced decoding, token by token.
 
     log P(y | x) = sum over t of log P(y_t | y_<t, x),     EOS included
 

@@ -47,7 +47,7 @@ ITERATIONS = 5
 
 @dataclass(frozen=True)
 class ShortlistTable:
-    """For each source token the target tokens it may need, most probable first, and the most frequent tokens."""
+    """The target tokens that each source token may need, most probable first, and the most frequent tokens."""
 
     offsets: np.ndarray  # (V + 1,) where the targets of each source token begin
     targets: np.ndarray  # (C,)
@@ -129,7 +129,7 @@ def learn_from(ids: ParallelIds, sizes: tuple[int, int]) -> ShortlistTable:
 
 
 def shortlist_of(translator: Translator) -> ShortlistTable:
-    """That of the model folder; where it has none, it is learnt from the recipe's training data and saved.
+    """The shortlist of the model folder; where it has none, it is learnt from the recipe's training data and saved.
 
     Raises:
         UserError: there is none, and the training data cannot be read.

@@ -140,7 +140,7 @@ def span_of(weights: np.ndarray, words: Sequence[int], taken: Collection[int]) -
 def word_weights(
     translator: Translator, sources: Sources, rows: Sequence[tuple[int, Sequence[int]]]
 ) -> list[np.ndarray]:
-    """For each source and its translation's tokens the weights (target words, source words); see the docstring."""
+    """The weights (target words, source words) of each source and its translation's tokens; see the docstring."""
     source, lengths, distances = sources.batch([number for number, _ in rows], translator.device)
     target, _ = pad([[BOS, *tokens] for _, tokens in rows], eos=False)
     layers = translator.model.attention(source, lengths, target.to(translator.device), distances)
@@ -170,7 +170,7 @@ def _contributions(translator: Translator, sources: Sources, number: int, tokens
 
 
 def _words_of(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> tuple[list[int], int]:
-    """For each token the word of a text (`WORD`) that it lies in, and the number of words."""
+    """The word of a text (`WORD`) that each token lies in, and the number of words."""
     ends = [match.end() for match in WORD.finditer(text)]
     words, position = [], 0
     for piece in tokenizer.pieces(ids):

@@ -34,7 +34,7 @@ BLOCK = 2**20
 
 @dataclass(frozen=True)
 class Format:
-    """How the translations of a line are written."""
+    """The form in which the translations of a line are written."""
 
     as_json: bool = False
     scores: bool = False

@@ -51,7 +51,7 @@ class ThreadTuner:
 
     @torch.no_grad()
     def _seconds(self, threads: int) -> float:
-        """How long a small batch takes with so many threads."""
+        """The seconds that a small batch takes with so many threads."""
         torch.set_num_threads(threads)
         tokens = torch.full((32, 16), EOS)
         best = float("inf")
