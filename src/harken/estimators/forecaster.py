@@ -12,6 +12,7 @@ For pipelines and searches, cut the series into rows first, and split them by ti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -182,5 +183,5 @@ def _several(data: Any) -> list[np.ndarray]:
 
 def is_column(data: Any) -> bool:
     """Whether it is an array or a frame of one column."""
-    shape = getattr(data, "shape", ())
+    shape: Sequence[int] = getattr(data, "shape", ())
     return len(shape) == 2 and shape[0] > 1 and shape[1] == 1

@@ -154,7 +154,8 @@ def hashes_of(text: str) -> tuple[np.ndarray, np.ndarray]:
 
 def _words(codes: np.ndarray) -> np.ndarray:
     """Hashes of the words of a text, and of pairs of neighbours."""
-    edges = np.diff(_is_word(int(codes.max()).bit_length())[codes].astype(np.int8))  # a text begins and ends with a space
+    is_word = _is_word(int(codes.max()).bit_length())[codes]
+    edges = np.diff(is_word.astype(np.int8))  # a text begins and ends with a space
     starts, ends = np.flatnonzero(edges == 1) + 1, np.flatnonzero(edges == -1) + 1
     if not len(starts):
         return np.zeros(0, np.uint64)
