@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -117,15 +118,18 @@ TINY = {  # recipe -> what makes it small enough to be trained in a second
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The folder of a barely trained model of an embedded recipe, trained when it is first asked for."""
-    folder, made = tmp_path_factory.mktemp("tiny"), {}
+    """The folder of a barely trained model of an embedded recipe, trained when a test of any process first asks."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "tiny"
+    folder.mkdir(exist_ok=True)
 
     def folder_of(recipe: str) -> Path:
         from harken.api import train
 
-        if recipe not in made:
-            train(recipe, folder / recipe, overrides=[*SHORT, *TINY[recipe]], progress=False)
-            made[recipe] = folder / recipe
-        return made[recipe]
+        with FileLock(folder / f"{recipe}.lock"):
+            if not (folder / f"{recipe}.trained").exists():
+                train(recipe, folder / recipe, overrides=[*SHORT, *TINY[recipe]], progress=False)
+                (folder / f"{recipe}.trained").touch()
+        return folder / recipe
 
     return folder_of

@@ -91,6 +91,9 @@ def test_a_series_is_forecast() -> None:
     assert model.predict(np.stack([series[30:54], series[36:60]])).shape == (2, 4)
     assert model.score(series) > -0.5
     assert clone(model).fit([series, 2 * series]).predict().shape == (2, 4)
+    column = clone(model).fit(series[:60, None])  # a column of a table is one series
+    assert np.array_equal(column.predict(), found) and column.score(series[:, None]) == model.score(series)
+    assert np.allclose(column.predict(series[36:60, None]), found)
 
 
 def test_a_forecaster_goes_through_a_search_by_time() -> None:
@@ -259,6 +262,8 @@ def test_a_pickle_holds_no_checkpoints() -> None:
 def test_a_tagger_refuses_a_tag_in_the_place_of_a_list() -> None:
     with pytest.raises(ValueError, match=r"y\[0\] is 3; expected a list of tags"):
         harken.SequenceTagger().fit([["the", "cat"]], [3])
+    with pytest.raises(ValueError, match="y is 3; expected a list of tags for each sequence"):
+        harken.SequenceTagger().fit([["the", "cat"]], 3)
 
 
 def test_a_validation_fraction_calibrates_the_probabilities() -> None:

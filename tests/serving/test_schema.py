@@ -40,7 +40,7 @@ def statuses(operation: Any) -> set[int]:
     def check(case: Any) -> None:
         answer = case.call(timeout=300)
         seen.add(answer.status_code)
-        hurried = isinstance(case.body, dict) and case.body.get("timeout", 300) < 1  # a 504 is the right answer to it
+        hurried = isinstance(case.body, dict) and (case.body.get("timeout") or 300) < 1  # a 504 is right
         assert answer.status_code < 500 or (answer.status_code == 504 and hurried), answer.text
         if answer.status_code >= 400:
             found = answer.json()

@@ -12,6 +12,7 @@ For pipelines and searches, cut the series into rows first, and split them by ti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,8 @@ class SequenceForecaster(RegressorMixin, SequenceEstimator):
             pasts = [series.target for series in forecaster.ends.series]
             forecasts = np.stack([self._ahead(past[None, -self.window_ :])[0] for past in pasts])
             return forecasts[0] if len(forecasts) == 1 else forecasts
+        if is_column(X) and self.n_features_in_ > 1 and not self.flat_:
+            X = np.asarray(X)[:, 0]
         if isinstance(X, np.ndarray | list) and np.ndim(X) == 1 and len(X) and np.isscalar(X[0]) and not self.flat_:
             forecasts = self._ahead(check_array([X], dtype=np.float64)[:, -self.window_ :])
             return np.asarray(forecasts[0])
@@ -170,8 +173,15 @@ def _series(values: np.ndarray) -> Series:
 
 
 def _several(data: Any) -> list[np.ndarray]:
-    """One series, or a list of them."""
+    """One series, also as a column of a table, or a list of them."""
     if data is None or not len(data):
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
-    single = not isinstance(data, list) or np.isscalar(data[0])
-    return [check_array(np.asarray(values)[None], dtype=np.float64)[0] for values in ([data] if single else data)]
+    several = data if isinstance(data, list) and not np.isscalar(data[0]) else [data]
+    rows = [values[:, 0] if is_column(values) else values for values in map(np.asarray, several)]
+    return [check_array(values[None], dtype=np.float64)[0] for values in rows]
+
+
+def is_column(data: Any) -> bool:
+    """Whether it is an array or a frame of one column."""
+    shape: Sequence[int] = getattr(data, "shape", ())
+    return len(shape) == 2 and shape[0] > 1 and shape[1] == 1

@@ -53,6 +53,8 @@ class SequenceTagger(SequenceEstimator):
         """Lists of words, or arrays (T, C); and a list of tags for each, as long as it is."""
         self._require_target(y)
         check_steps(X)
+        if not hasattr(y, "__len__"):
+            raise ValueError(f"y is {str(y)[:40]}; expected a list of tags for each sequence")
         rows_alike(X, y)
         examples: list[Any] = []
         for number, (steps, tags) in enumerate(zip(X, y, strict=True)):

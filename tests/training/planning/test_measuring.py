@@ -38,6 +38,18 @@ def test_updates_of_the_task_are_timed_and_its_weights_stay(
     assert found.memory_bytes > 50_000_000  # torch alone is larger
 
 
+def test_a_validation_is_measured_with_the_settings_that_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = load_recipe("opinions-classify", [*SMALL, "train.workers=2", "train.threads=1", "train.device=cpu"])
+    task = job_of("classify").prepare(recipe, tmp_path, False).task
+    measured: list[Any] = []
+    monkeypatch.setattr(measuring, "measure_validation", lambda strategy: (measured.append(strategy.task), (3.0, 0))[1])
+    asked = recipe.train.model_copy(update={"validate_sentences": 7})
+    assert measuring.seconds_per_validation(task, asked) == 1.5  # by one process, and there will be two
+    assert measured[0].settings.validate_sentences == 7
+
+
 def test_updates_are_counted_once_they_have_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with CUDA graphs: of each batch the first updates are slow, and all of them are in a first pass."""
     slow, fast, seen, clock = 0.5, 0.02, Counter[tuple[int, int]](), [0.0]

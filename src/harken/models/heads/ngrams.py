@@ -154,7 +154,8 @@ def hashes_of(text: str) -> tuple[np.ndarray, np.ndarray]:
 
 def _words(codes: np.ndarray) -> np.ndarray:
     """Hashes of the words of a text, and of pairs of neighbours."""
-    edges = np.diff(_is_word()[codes].astype(np.int8))  # a text begins and ends with a space
+    is_word = _is_word(int(codes.max()).bit_length())[codes]
+    edges = np.diff(is_word.astype(np.int8))  # a text begins and ends with a space
     starts, ends = np.flatnonzero(edges == 1) + 1, np.flatnonzero(edges == -1) + 1
     if not len(starts):
         return np.zeros(0, np.uint64)
@@ -183,6 +184,6 @@ def _characters(codes: np.ndarray) -> np.ndarray:
 
 
 @cache
-def _is_word() -> np.ndarray:
-    """Of every code point, whether words are made of it: letters, marks and digits."""
-    return np.array([unicodedata.category(chr(code))[0] in "LMN" for code in range(0x110000)])
+def _is_word(bits: int) -> np.ndarray:
+    """Of every code point of so many bits, whether words are made of it: letters, marks and digits."""
+    return np.array([unicodedata.category(chr(code))[0] in "LMN" for code in range(min(1 << bits, 0x110000))])
