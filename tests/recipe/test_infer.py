@@ -222,6 +222,14 @@ def test_a_test_is_held_out_of_enough_examples(tmp_path: Path) -> None:
     assert infer(table(tmp_path / "pairs.tsv", many[:250], many[250:500])).data["test_size"] == 0.2
 
 
+def test_a_test_is_held_out_of_a_folder_of_recordings(tmp_path: Path) -> None:
+    for number in range(250):
+        (tmp_path / f"{number}.wav").write_bytes(b"")
+        (tmp_path / f"{number}.txt").write_text(f"number {number}\n")
+    inferred = infer(tmp_path)
+    assert (inferred.task, inferred.data["test_size"]) == ("transcribe", 0.2)
+
+
 def test_a_given_test_is_taken(tmp_path: Path) -> None:
     many, labels = [f"{text} {number}" for number in range(10) for text in TEXTS], ["good", "bad"] * 300
     for name in ("train.tsv", "test.tsv"):

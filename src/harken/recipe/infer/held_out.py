@@ -13,7 +13,7 @@ from typing import Any
 from harken.data.io.files import ending, open_bytes
 from harken.recipe.infer.inferred import Inferred
 
-TASKS = ("classify", "regress", "tag", "translate", "answer", "caption")  # whose data.test_size holds examples out
+TASKS = ("answer", "caption", "classify", "regress", "tag", "transcribe", "translate")  # with shares as data.test_size
 ENOUGH = 200  # examples from which on some are held out
 LEAST, MOST, SHARE = 50, 1000, 0.1  # examples of a test: a tenth, within these bounds
 MAX_LINES = 200_000  # of a file that are counted
