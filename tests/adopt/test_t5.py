@@ -21,7 +21,7 @@ from harken.errors import UserError
 from harken.export import export_model
 from harken.models.build import build_model
 from harken.models.config import TransformerConfig
-from harken.models.transformer.packed import is_supported
+from harken.models.transformer.packed import why_not_blocks
 from harken.search.compiled import prepare
 from harken.search.dispatch import COMPILED
 
@@ -163,7 +163,7 @@ def test_the_same_translations(pair: Pair, beam: int, compiled: bool, monkeypatc
 )
 def test_packed_sentences_need_other_options(options: dict[str, Any]) -> None:
     model: Any = build_model(TransformerConfig(layers=2, width=8, heads=2, feedforward=12, **options), 20, 20)
-    assert not is_supported(model)
+    assert why_not_blocks(model) is not None
 
 
 def test_commands_work_on_an_adopted_model(pair: Pair, tmp_path: Path) -> None:

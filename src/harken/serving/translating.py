@@ -91,7 +91,7 @@ class Calls:
     ) -> list[Any]:
         is_accepted, self._is_accepted = self._is_accepted, True
         try:
-            work = self._serving.work(self._client, model, "translate", options, items, self._whole, is_accepted)
+            work = self._serving.work(self._client, model, model.verb, options, items, self._whole, is_accepted)
             return await self._serving.engine.submit(work, seconds)
         except QueueFull:
             self._is_accepted = is_accepted
