@@ -306,8 +306,9 @@ assert shares["has read plain text"][2] > shares["has read nothing"][2] + 0.15
 # other one knows nothing of *wolf*, however many answers about other words it gets.
 #
 # On real text pre-training is worth less, and only where the two texts are alike. For opinions on films (SST-2, 6,920
-# sentences with answers, three seeds) harken's measurement is: 78.3 to 79.2 % right without pre-training, 77.9 to 78.2 %
-# after reading an encyclopedia, and 80.5 to 80.8 % after reading an encyclopedia and reviews ([record](../benchmarks/index.md#masked-pre-training)).
+# sentences with answers, three seeds) harken's measurement is: 78.3 to 79.2 % right without pre-training, 77.9 to
+# 78.2 % after reading an encyclopedia, and 80.5 to 80.8 % after reading an encyclopedia and reviews
+# ([record](../benchmarks/index.md#masked-pre-training)).
 #
 # Above, the model's own weights stayed as they were. In fine-tuning they learn too: `harken train FILE --start MODEL`.
 #
