@@ -35,7 +35,7 @@ ALLOWED = {
     "serving": INNER_PACKAGES | {"tasks", "api", "recipe", "registry"},
     "lab": INNER_PACKAGES | {"embeddings", "tasks", "api", "card", "plan", "recipe", "registry", "sweeps"},
     "learn": {"inspection"},
-    "studio": INNER_PACKAGES | {"serving", "lab", "run_folders", "tasks", "api", "registry"},
+    "studio": INNER_PACKAGES | {"serving", "lab", "learn", "run_folders", "tasks", "api", "registry"},
     "cli": INNER_PACKAGES
     | {"api", "checking", "embeddings", "export", "lab", "recipe", "registry", "run_folders", "serving", "studio"}
     | {"adopt", "learn", "sweeps", "tasks"},

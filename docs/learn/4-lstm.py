@@ -34,7 +34,7 @@ from harken.nn import GRU, LSTM, RNN
 # o = sigmoid(W_o x_t + U_o h_{t-1} + b_o)      output gate: how much is shown
 # h_t = o * tanh(C_t)                           the state that others see
 #
-# *    number by number:  (1, 2) * (3, 4) = (3, 8)
+# *    number by number, as in chapter 2
 # ```
 #
 # The network is by Hochreiter and Schmidhuber (1997), the forget gate by Gers et al. (2000). LSTM stands for *long

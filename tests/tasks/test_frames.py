@@ -151,7 +151,7 @@ def write_png(file: Path, pixels: np.ndarray) -> None:
         ("transcribe", {"audio": ["none.wav"] * COUNT}, "the table, row 1: none.wav does not exist"),
         ("transcribe", {"audio": [{"path": None, "bytes": None}] * COUNT}, "the table, row 1"),
         ("caption", {"image": [np.zeros(3)] * COUNT}, r"the table, row 1: an array of shape \(3,\) is no picture"),
-        ("caption", {"caption": [None] * COUNT}, "the table, row 1 has nothing in column 'caption'"),
+        ("caption", {"caption": [None] * COUNT}, "the table, row 1 has an empty caption"),
         ("handwriting", {"strokes": [[[1, 2]]] * COUNT}, "the table, row 1 has a stroke that is no list of"),
     ],
 )

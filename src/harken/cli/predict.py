@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from harken.cli.common import (
     AsJson,
+    Beam,
     FileFormat,
     ModelFolder,
     ReplaceBytes,
@@ -110,14 +111,16 @@ def operation_command(operation: Operation) -> Command:
     search = search_fields() if operation.takes_search else {}
     extra = {name: field for name, field in fields_in_command(form.request).items() if name not in form.item_of("")}
     kinds, defaults = parameters_of(form.argument, {**search, **own, **extra})
+    if operation.takes_search:
+        kinds["beam"], defaults["beam"] = Beam, None
 
     def run(**given: Any) -> None:
         model, job = load_with_job(given["model"])
         if job.interface is None or operation not in job.interface.operations:
             raise UserError(f"{given['model']} has the task {model.recipe.task!r}, whose job has no {operation.verb!r}")
         options: dict[str, Any] = {name: given[name] for name in own}
-        if search:
-            options["search"] = {name: given[name] for name in search if given[name] not in (None, [])}
+        if operation.takes_search:
+            options["search"] = {name: given[name] for name in ("beam", *search) if given[name] not in (None, [])}
         value, further = given[form.argument.name], {name: given[name] for name in extra}
         for batch in in_batches(form.read(job, model, value, Reading(report=logger.info), None), value):
             items = [{**form.item_of(example), **further} for example in batch]

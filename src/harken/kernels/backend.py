@@ -22,7 +22,7 @@ Result = TypeVar("Result", covariant=True)
 AnyBackend = TypeVar("AnyBackend", bound="Backend[Any]")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Backend(Generic[Result]):
     """One implementation of an operation.
 
@@ -40,9 +40,10 @@ class Backend(Generic[Result]):
 
     def why_not(self, *call: Any) -> str | None:
         """The reason for which it does not run a call; None: it does."""
-        if self.is_kernel and not kernels_enabled():
+        reason = self.rule(*call)
+        if reason is None and self.is_kernel and not kernels_enabled():
             return "HARKEN_KERNELS=off is set"
-        return self.rule(*call)
+        return reason
 
     def supports(self, *call: Any) -> bool:
         """Whether it runs a call."""

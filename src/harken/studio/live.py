@@ -525,7 +525,7 @@ LIVE = {
     "beam": Exploration(
         (
             Slider("word", "First word", value="the", choices=("the", "my", "she", "we", "they", "a")),
-            Slider("beam", "Beam", 1, 10, 1, 1),
+            Slider("beam", "Beam", 1, 10, 1, 3),
             Slider("words", "Words to write", 1, 8, 1, 5),
         ),
         _beam,

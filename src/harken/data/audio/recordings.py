@@ -58,9 +58,10 @@ def read_audio(path: str | Path) -> tuple[np.ndarray, int]:
     return one_channel(samples, str(path)), _checked_rate(int(rate), path)
 
 
-def sound_of(cell: Any, name: str) -> tuple[np.ndarray, int | None]:
-    """(samples (n,), samples a second) of a cell of a table in memory: a path; an array, whose rate is not known; the
-    bytes of a file; or {"array": ..., "sampling_rate": ...} and {"bytes": ..., "path": ...}, as `datasets` has sounds.
+def sound_of(cell: Any, name: str, folder: Path) -> tuple[np.ndarray, int | None]:
+    """(samples (n,), samples a second) of a cell of a table: a path, relative to a folder; an array, whose rate is not
+    known; the bytes of a file; or, as `datasets` has sounds, {"array": ..., "sampling_rate": ...} or {"bytes": ...,
+    "path": ...}.
 
     Raises:
         UserError: no recording; `name` is what errors call it.
@@ -76,10 +77,10 @@ def sound_of(cell: Any, name: str) -> tuple[np.ndarray, int | None]:
                 file.flush()
                 return read_audio(file.name)
         if isinstance(cell, str | Path):
-            return read_audio(expand_user(cell))
+            return read_audio(folder / expand_user(cell))
         return one_channel(np.asarray(cell, np.float32 if isinstance(cell, list) else None), name), None
     except (UserError, ValueError, TypeError, KeyError) as problem:
-        raise UserError(problem.args[0] if name in str(problem) else f"{name}: {problem}") from None
+        raise UserError(f"{name}: {problem}") from None
 
 
 def check_wav_header(path: Path) -> None:

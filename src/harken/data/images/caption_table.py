@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.images.captioned import CaptionCorpus, Captioned
-from harken.data.images.files import ENDINGS, image_of, read_image, to_square
+from harken.data.images.files import ENDINGS, image_of, to_square
 from harken.data.images.flickr8k import load_flickr8k
-from harken.data.io.in_memory import refuse_gaps
 from harken.data.io.records import is_json
 from harken.data.io.table import read_table
 from harken.data.parts import divide
@@ -29,7 +28,7 @@ from harken.files import expand_user
 
 
 def read_captions(
-    table: str | Path,
+    table: str | Path | Mapping[str, list[Any]],
     folder: str | Path | None,
     size: int,
     image_column: str = "image",
@@ -37,54 +36,38 @@ def read_captions(
 ) -> list[Captioned]:
     """One example for each picture, in the order of the table, scaled to `size`.
 
+    Args:
+        table: a file, or columns in memory, where cells may also be pictures (`harken.data.images.files.image_of`) and
+            lists of captions.
+
     Raises:
         UserError: a picture that is not there or is none, with the line that names it; a table without rows.
     """
-    table = expand_user(table)
-    columns = read_table(table, [image_column, caption_column], header=None)
-    root = pictures_of(table, folder)
-    captions: dict[str, list[str]] = {}
-    first: dict[str, int] = {}
-    for row, (name, caption) in enumerate(zip(columns[image_column], columns[caption_column], strict=True)):
-        line = row + (1 if is_json(table) else 2)  # a header comes first
-        for cell, column in ((name, image_column), (caption, caption_column)):
-            if cell is None or not str(cell).strip():
-                raise UserError(f"{table}, line {line} has an empty {column}; fill it in, or drop the row")
-        first.setdefault(str(name), line)
-        captions.setdefault(str(name), []).append(" ".join(str(caption).split()))
-    if not captions:
-        raise UserError(f"{table} has no rows below its header; give at least one picture with a caption")
-    pictures = []
-    for name, texts in captions.items():
-        path = root / name
-        if not path.is_file():
-            raise UserError(
-                f"{table}, line {first[name]} names {name}, which is not in {root}; fix it or set data.images"
-            )
-        image = read_image(path, f"{path} ({table.name}, line {first[name]})")
-        pictures.append(Captioned(to_square(image, size), texts, (), name))
-    return pictures
-
-
-def table_captions(table: Mapping[str, list[Any]], config: Any) -> list[Captioned]:
-    """One example for each picture of a table in memory; equal pictures are one, with the captions of all their rows.
-
-    Raises:
-        UserError: an empty cell, or one that is no picture.
-    """
-    columns = read_table(table, [config.image_column, config.caption_column])
-    refuse_gaps(columns, columns)
-    root = Path() if config.images is None else expand_user(config.images)
-    pictures: dict[str, Captioned] = {}
-    keys: dict[str, str] = {}  # of files, which are read once
+    is_file = isinstance(table, str | Path)
+    source: Any = expand_user(table) if is_file else table  # type: ignore[arg-type]
+    columns = read_table(source, [image_column, caption_column], header=None)
+    root = pictures_of(source, folder) if is_file else Path() if folder is None else expand_user(folder)
+    pictures: dict[str, Captioned] = {}  # by their names; those of arrays by their content
     for row, (cell, captions) in enumerate(zip(*columns.values(), strict=True), start=1):
-        name = str(cell) if isinstance(cell, str | Path) else f"row {row}"
-        if name not in keys:
-            image = to_square(image_of(cell, root, f"the table, row {row}"), config.image_size)
-            keys[name] = content_key(image)
-            pictures.setdefault(keys[name], Captioned(image, [], (), name))
-        texts = [captions] if isinstance(captions, str) else captions
-        pictures[keys[name]].captions.extend(" ".join(str(text).split()) for text in texts)
+        line = row + (not is_json(source)) if is_file else row  # a header comes first
+        where = f"{source}, line {line}" if is_file else f"the table, row {line}"
+        for value, column in ((cell, image_column), (captions, caption_column)):
+            if value is None or not str(value).strip():
+                raise UserError(f"{where} has an empty {column}; fill it in, or drop the row")
+        is_name = is_file or isinstance(cell, str | Path)
+        if is_name and str(cell) not in pictures and not (root / str(cell)).is_file():
+            raise UserError(f"{where} names {cell}, which is not in {root}; fix it or set data.images")
+        if not is_name or str(cell) not in pictures:
+            image = to_square(
+                image_of(str(cell) if is_name else cell, root, f"{source.name}, line {line}" if is_file else where),
+                size,
+            )
+        key, name = (str(cell), str(cell)) if is_name else (content_key(image), f"row {row}")
+        texts = [captions] if is_file or isinstance(captions, str) else captions
+        example = pictures.setdefault(key, Captioned(image, [], (), name))
+        example.captions.extend(" ".join(str(text).split()) for text in texts)
+    if not pictures:
+        raise UserError(f"{table} has no rows below its header; give at least one picture with a caption")
     return list(pictures.values())
 
 

@@ -183,7 +183,7 @@ class Result(NamedTuple):
     traces: list[Any] = []  # of each direction, where the call asks for them  # noqa: RUF012
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class RecurrentBackend(Backend[Result]):
     """One implementation of recurrent layers: `run(call)` runs the layers of `call.directions`."""
 

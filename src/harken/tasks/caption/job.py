@@ -14,7 +14,6 @@ from harken.data.images.caption_table import (
     read_caption_corpus,
     read_captions,
     split_captions,
-    table_captions,
 )
 from harken.data.images.captioned import CaptionCorpus, Captioned
 from harken.data.io.table import read_table
@@ -50,7 +49,9 @@ class CaptionJob(Job):
         return read_caption_corpus(recipe.data)
 
     def load_table(self, recipe: CaptionRecipe, table: dict[str, list[Any]]) -> CaptionCorpus:
-        return split_captions(recipe.data, str(recipe.data.train), {"train": table_captions(table, recipe.data)})
+        data = recipe.data
+        pictures = read_captions(table, data.images, data.image_size, data.image_column, data.caption_column)
+        return split_captions(data, str(data.train), {"train": pictures})
 
     def input_files(self, recipe: CaptionRecipe) -> list[InputFile]:
         """The tables, and the pictures that each of them names."""

@@ -10,7 +10,7 @@ import torch
 
 from harken.data.audio.filterbank import frames_of
 from harken.data.audio.spoken_digits import ARCHIVE
-from harken.data.audio.utterances import Utterances, table_recordings
+from harken.data.audio.utterances import Utterances
 from harken.data.fingerprints import InputFile
 from harken.data.io.table import read_table
 from harken.data.tokenizers.symbols import Symbols
@@ -50,9 +50,7 @@ class TranscribeJob(Job):
         return read_splits(recipe)
 
     def load_table(self, recipe: TranscribeRecipe, table: dict[str, list[Any]]) -> Splits:
-        data = recipe.data
-        columns = data.audio_column, data.text_column, recipe.features.rate, data.speaker_column
-        return split_recordings(recipe, {"train": table_recordings(table, *columns)})
+        return split_recordings(recipe, {"train": read_split_table(recipe, table)})
 
     def input_files(self, recipe: TranscribeRecipe) -> list[InputFile]:
         """The tables, and the recordings that each of them names; of the spoken digits their archive."""

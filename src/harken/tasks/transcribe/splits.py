@@ -91,7 +91,7 @@ def split_recordings(recipe: TranscribeRecipe, parts_given: Mapping[str, Recordi
         UserError: too few recordings.
     """
     data = recipe.data
-    given = {part: lowered(recordings, data.lowercase).rows() for part, recordings in parts_given.items()}
+    given = {part: recordings.rows() for part, recordings in parts_given.items()}
     train = given.pop("train")
     if not data.valid and len(train) < 10:
         raise UserError(
@@ -112,15 +112,10 @@ def _with_speakers(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, str]]
 RECORDINGS = RowKind("recordings", lambda *row: row, lambda row: content_key(row[0]), _with_speakers)
 
 
-def read_split_table(recipe: TranscribeRecipe, path: str | Path) -> Recordings:
+def read_split_table(recipe: TranscribeRecipe, table: str | Path | Mapping[str, list[Any]]) -> Recordings:
     """One table, with the columns and the case that the recipe names."""
     data: TranscribeDataConfig = recipe.data
-    recordings = read_recordings(path, data.audio_column, data.text_column, recipe.features.rate, data.speaker_column)
-    return lowered(recordings, data.lowercase)
-
-
-def lowered(recordings: Recordings, lowercase: bool) -> Recordings:
-    """The recordings with their texts in lower case, where that is asked for."""
-    if lowercase:
+    recordings = read_recordings(table, data.audio_column, data.text_column, recipe.features.rate, data.speaker_column)
+    if data.lowercase:
         recordings.written = [text.lower() for text in recordings.written]
     return recordings

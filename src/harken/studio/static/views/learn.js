@@ -69,22 +69,22 @@ function Exercise({ cell }) {
 
 const Outputs = ({ outputs }) => outputs.map((one, at) => (typeof one === "string" ? html`<${Code} key=${at} label="Output">${one.trimEnd()}<//>` : html`<${Figures} key=${at} figures=${one.figures} />`));
 
-function Item({ cell, outputs, params, change }) {
+function Item({ cell, outputs, run, params, change }) {
   if (cell.text) return html`<${Markdown} text=${cell.source} />`;
   if (cell.exercise) return html`<${Exercise} key=${cell.exercise} cell=${cell} />`;
   return html`<details open=${cell.name.endsWith("written-out")}><summary>Code: ${cell.name.replaceAll("-", " ")}</summary><${Code} label="Code">${cell.source}<//></details>
-    ${outputs && html`<${Outputs} outputs=${outputs} />`}
+    ${outputs ? html`<${Outputs} outputs=${outputs} />` : cell.name.startsWith("picture") && !cell.live && html`<button type="button" class="button" disabled=${!run} onClick=${run}>Run the chapter for this picture</button>`}
     ${cell.live && html`<${Sliders} name=${cell.live.name} sliders=${cell.live.sliders} path="studio/learn/live" prefix=${`${cell.live.name}.`} params=${params} change=${change} />`}`;
 }
 
 // A section. What follows a prediction is hidden until the reader has made it.
-function Section({ section, results, params, change }) {
+function Section({ section, results, run, params, change }) {
   const [opened, setOpened] = useState(0), [guesses, setGuesses] = useState({}), shown = useRef();
   useEffect(() => { if (opened) shown.current?.focus(); }, [opened]);
   let gates = 0;
   const parts = [];
   for (const [at, cell] of section.items.entries()) {
-    parts.push(html`<${Item} key=${`${cell.name}${at}`} cell=${cell} outputs=${results[cell.name]} params=${params} change=${change} />`);
+    parts.push(html`<${Item} key=${`${cell.name}${at}`} cell=${cell} outputs=${results[cell.name]} run=${run} params=${params} change=${change} />`);
     if (!cell.text || !cell.source.includes("**Predict.**")) continue;
     const gate = gates++;
     if (gate >= opened) {
@@ -126,6 +126,6 @@ export default function Learn({ params, change }) {
         <button type="button" class="button" disabled=${Boolean(running)} onClick=${run}>Run the code of this chapter</button>
         <span class="note" role="status">${running ? `Running chapter ${running.number}${running.cell ? `, after “${running.cell.replaceAll("-", " ")}”` : ""} …` : RESULTS[chapter.number] && !failed ? "The outputs are below the code." : ""}</span></div>
       <${Problem} problem=${failed} />
-      <${Section} key=${`${chapter.number} ${at}`} section=${sections[at - 1]} results=${RESULTS[chapter.number] || {}} params=${params} change=${change} />
+      <${Section} key=${`${chapter.number} ${at}`} section=${sections[at - 1]} results=${RESULTS[chapter.number] || {}} run=${running ? null : run} params=${params} change=${change} />
       <div class="bar"><button type="button" class="button" disabled=${at === 1} onClick=${() => go(chapter.number, at - 1)}>Back</button><button type="button" class="button strong" disabled=${last} onClick=${next}>${at < sections.length ? "Next section" : "Next chapter"}</button></div></article></div>`;
 }
