@@ -125,6 +125,6 @@ def test_nobody_imports_the_command_line() -> None:
 
 
 def test_every_package_is_in_the_architecture_page() -> None:
-    page = (Path(__file__).parent.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parent.parent / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     packages = sorted(path.name for path in PACKAGE.iterdir() if path.is_dir() and not path.name.startswith("_"))
     assert [package for package in packages if f"`{package}/`" not in page] == []

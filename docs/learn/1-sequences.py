@@ -419,6 +419,6 @@ assert shapes["many to many, free"].shape[1] == 3  # not the length of the input
 #
 # The equations are in these files of harken: [word2vec](../../src/harken/embeddings/word2vec/reference.py),
 # [cross-entropy](../../src/harken/nn/loss.py). To train word vectors on a text of your own, see [word
-# embeddings](../vectors.md).
+# embeddings](../how-to/embeddings.md).
 #
 # Next: [2. The recurrent network](2-rnn.py).

@@ -298,11 +298,11 @@ assert not torch.equal(both(later)[0][0, 0], both(x)[0][0, 0])  # both direction
 #
 # You have written an RNN, trained it as a language model, and computed its gradient by hand. That two directions are
 # better than one where the whole input is at hand is measured by `harken lab both-ways`
-# ([results](../lab-attention.md)): where the deciding word comes later, two directions are right in 99.8 % of the
-# cases and one in 50.2 %, which is guessing.
+# ([results](../benchmarks/lab-attention.md)): where the deciding word comes later, two directions are right in 99.8 %
+# of the cases and one in 50.2 %, which is guessing.
 #
 # The equation is in [rnn.py](../../src/harken/nn/recurrent/rnn.py), the loop over the steps in
 # [unroll.py](../../src/harken/nn/recurrent/unroll.py). To train a language model on a text of your own, see [language
-# models](../jobs/language.md).
+# models](../how-to/language.md).
 #
 # Next: [3. Vanishing and exploding gradients](3-gradients.py).

@@ -293,6 +293,7 @@ assert flows["LSTM"][0].curve("cell")[40] / flows["LSTM"][0].curve("cell")[0] > 
 #
 # The gradient by steps is kept in [trace.py](../../src/harken/nn/recurrent/trace.py), the Jacobians are in
 # [jacobian.py](../../src/harken/inspection/measures/jacobian.py), and clipping is in
-# [optimizers.py](../../src/harken/training/optimizers.py). [The lab](../lab.md) has the measurements in full.
+# [optimizers.py](../../src/harken/training/optimizers.py). [The lab](../benchmarks/lab.md) has the
+# measurements in full.
 #
 # Next: [4. LSTM and GRU](4-lstm.py).

@@ -303,6 +303,6 @@ assert 4 * parameters(GRU(64, 64)) == 3 * parameters(LSTM(64, 64))
 #
 # The equations are in [lstm.py](../../src/harken/nn/recurrent/lstm.py) and
 # [gru.py](../../src/harken/nn/recurrent/gru.py). To watch the gates of a model of your own, see [gates and
-# gradients](../inspection.md). All measurements are in [the lab](../lab.md).
+# gradients](../how-to/inspect.md). All measurements are in [the lab](../benchmarks/lab.md).
 #
 # Next: [5. Encoder and decoder](5-encoder-decoder.py).

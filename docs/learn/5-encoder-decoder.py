@@ -178,6 +178,6 @@ for words in (4, 8, 30):
 #
 # The encoder-decoder is in [encoder_decoder.py](../../src/harken/models/encoder_decoder.py), its recurrent decoder in
 # [step.py](../../src/harken/models/recurrent/step.py). To train a translator on sentences of your own, see
-# [translation](../jobs/translate.md).
+# [translation](../how-to/translate.md).
 #
 # Next: [6. Attention](6-attention.py).

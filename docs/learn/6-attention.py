@@ -231,6 +231,6 @@ assert bleu[0] - bleu[3] < 15 and bleu[3] > 80
 #
 # The equation is in [functional.py](../../src/harken/nn/attention/functional.py), the scores are in
 # [scores.py](../../src/harken/nn/attention/scores.py). To draw the maps of a model of your own, see
-# [alignment](../alignment.md). The measurements are in [the lab](../lab-attention.md).
+# [alignment](../how-to/alignment.md). The measurements are in [the lab](../benchmarks/lab-attention.md).
 #
 # Next: [7. The Transformer](7-transformer.py).

@@ -190,6 +190,25 @@ def test_lines_end_at_their_words_however_these_wrap(page: Any, address: str, wi
     expect(page.locator("path[data-link='2 3']")).to_have_count(1)  # all lines of this word
 
 
+@pytest.mark.parametrize(
+    ("target", "apart"), [("les chats voient le chien", False), (" ".join(ARABIC.split()[:5]), True)]
+)
+def test_sentences_of_opposite_directions_are_one_above_the_other(
+    page: Any, address: str, target: str, apart: bool
+) -> None:
+    """At the two ends of a wide window their lines would be one bundle."""
+    answer_with(page, "the cats see the dog", target)
+    page.goto(f"{address}/#translate?model=transformer&text=any")
+    page.wait_for_selector("path[data-link]")
+    expect(page.locator(".ribbon.opposite")).to_have_count(int(apart))
+    assert max(settled_links(page).values()) < 1
+    boxes = [
+        page.locator(f".words.{side} .word").evaluate_all("all => all.map(word => word.getBoundingClientRect().left)")
+        for side in ("source", "target")
+    ]
+    assert abs(min(boxes[0]) - min(boxes[1])) < 120  # pixels of 1,200
+
+
 def test_languages_of_the_words_are_named(page: Any, address: str) -> None:
     answer_with(page, "the cat", "le chat")
     page.goto(f"{address}/#translate?model=transformer&text=any")

@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from harken.errors import UserError
-from harken.kernels.settings import kernels_enabled
+from harken.kernels.backend import Backend, always
+from harken.kernels.backend import choose as choose_backend
 from harken.search.beam import beam_search
 from harken.search.compiled import run_compiled, why_not_compiled
 from harken.search.config import SearchOptions
@@ -136,22 +137,8 @@ def stopper(seconds: float | None, cancelled: Callable[[], bool] | None) -> Call
     return (lambda: any(check() for check in checks)) if checks else None
 
 
-@dataclass(frozen=True)
-class SearchBackend:
-    """One implementation of decoding.
-
-    `why_not(call)` is the reason for which it cannot run a call, or None where it can, and is the fastest of those that
-    follow; `run(call, reference)` decodes it, or leaves it to the reference.
-    """
-
-    name: str
-    why_not: Callable[[DecodingCall], str | None]
-    run: Callable[[DecodingCall, Decode], list[list[Hypothesis]]]
-    is_kernel: bool = True  # switched off by HARKEN_KERNELS=off
-
-    def supports(self, call: DecodingCall) -> bool:
-        """Whether it can run a call now."""
-        return (not self.is_kernel or kernels_enabled()) and self.why_not(call) is None
+class SearchBackend(Backend[list[list[Hypothesis]]]):
+    """One implementation of decoding: `run(call, reference)` decodes a call, or leaves it to the reference."""
 
     def decode(self, call: DecodingCall) -> list[list[Hypothesis]]:
         """Up to `nbest` hypotheses for each source, best first."""
@@ -160,7 +147,7 @@ class SearchBackend:
 
 GRAPHS = SearchBackend("graphs", why_not_graphs, run_graphs)
 COMPILED = SearchBackend("compiled", why_not_compiled, run_compiled)
-REFERENCE = SearchBackend("reference", lambda call: None, lambda call, reference: reference(call), is_kernel=False)
+REFERENCE = SearchBackend("reference", always, lambda call, reference: reference(call), is_kernel=False)
 BACKENDS = (GRAPHS, COMPILED, REFERENCE)
 
 
@@ -170,12 +157,12 @@ def choose(call: DecodingCall) -> SearchBackend:
     Raises:
         UserError: int8 is demanded of a call that only other backends support.
     """
-    chosen = next(backend for backend in BACKENDS if backend.supports(call))
+    chosen = choose_backend(BACKENDS, call)
     if call.options.precision == "int8" and chosen is not COMPILED:
-        reason = COMPILED.why_not(call) if kernels_enabled() else "HARKEN_KERNELS=off is set"
+        reason = COMPILED.why_not(call)
         raise UserError(
             f'search.precision is "int8", but {reason}. int8 needs a Transformer or recurrent decoder of the kinds in '
-            "docs/decoding.md on a CPU, and greedy or beam search without further options; "
+            "docs/explanation/decoding.md on a CPU, and greedy or beam search without further options; "
             'choose "auto" for int8 where it is supported, or "float32".'
         )
     return chosen

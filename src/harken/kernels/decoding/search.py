@@ -18,7 +18,14 @@ import numpy as np
 from harken.kernels.caching import cached_njit
 from harken.kernels.decoding.description import SpecialTokens
 from harken.kernels.decoding.products import COLUMNS, FLAGS
-from harken.kernels.decoding.stack import decoder_step, embed, new_buffers, normalise_embeddings, project_memory
+from harken.kernels.decoding.stack import (
+    decoder_step,
+    embed,
+    new_buffers,
+    normalise_embeddings,
+    project_memory,
+    whole_panels,
+)
 from harken.kernels.decoding.tiles import out_of_line
 from harken.kernels.decoding.topk import CHUNK, WIDEST, most_probable
 
@@ -319,10 +326,11 @@ def decode(
         table: (V, D) target embeddings.
         memory: (tokens, D) of all sources, source b from starts[b].
         inner: width of the widest layer.
-        workspace: for the keys and values of past tokens, at least (L, T, R, 2 D) numbers with D in whole panels; with
-            an SSRU in the place of self-attention (L, 2, R, 2 D).
+        workspace: for the keys and values of past tokens, at least (L, T, R, 2 C) numbers; with an SSRU in the place of
+            self-attention (L, 2, R, 2 C). C: the larger of D and N K in whole panels.
     """
-    batch, longest, layers, stride = limits.shape[0], limits.max(), blocks.layers, memory.shape[1]
+    batch, longest, layers, attended = limits.shape[0], limits.max(), blocks.layers, blocks.heads * blocks.head_width
+    stride = whole_panels(max(blocks.width, attended))
     most, crossed, slots = batch * rules.beam, project_memory(packed, blocks, memory), 2 if blocks.ssru else longest
     cache = workspace[: layers * slots * most * 2 * stride].reshape(layers, slots, most, 2 * stride)
     positions = longest
@@ -330,7 +338,7 @@ def decode(
         positions = max(positions, starts[source + 1] - starts[source])
     scores, places = np.empty((blocks.heads, positions), np.float32), np.empty(positions, np.int64)
     state = TransformerState(table, crossed, starts, cache, scores, places)
-    b = new_buffers(most, blocks.width, inner)
+    b = new_buffers(most, blocks.width, inner, attended)
     return _search(packed, blocks, state, b, limits, minimums, rules, stop, result, last, allowed)
 
 

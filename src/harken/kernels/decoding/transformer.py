@@ -24,13 +24,13 @@ from harken.kernels.decoding.description import (
     Table,
     Transformer,
 )
-from harken.kernels.decoding.products import GELU, GELU_TANH, RELU, SILU, STRIDE, SWIGLU, round_up
+from harken.kernels.decoding.products import GEGLU, GELU, GELU_TANH, RELU, SILU, STRIDE, SWIGLU, round_up
 from harken.kernels.decoding.search import Rules, SearchResult, decode, empty_result, starts_of
 from harken.kernels.decoding.stack import Blocks, encode
 from harken.kernels.decoding.topk import all_allowed
 from harken.kernels.decoding.weights import OutputLayer, cache_line_array, pack
 
-ACTIVATIONS = {"relu": RELU, "gelu": GELU, "gelu_tanh": GELU_TANH, "silu": SILU, "swiglu": SWIGLU}
+ACTIVATIONS = {"relu": RELU, "gelu": GELU, "gelu_tanh": GELU_TANH, "silu": SILU, "swiglu": SWIGLU, "geglu": GEGLU}
 
 
 @dataclass
@@ -52,8 +52,8 @@ class _Side:
         return blocks
 
     def _blocks(self, length: int) -> Any:
-        stack, head_width = self.stack, self.stack.width // self.stack.heads
-        slopes = torch.zeros(stack.heads) if stack.slopes is None else stack.slopes
+        stack, head_width = self.stack, self.stack.head_width
+        biases = stack.distance_bias(torch.arange(1 - length, length))
 
         def table(make: Table | None, width: int) -> Any:
             return np.zeros((0, width), np.float32) if make is None else _array(make(length))
@@ -62,6 +62,7 @@ class _Side:
             layers=len(stack.layers),
             width=stack.width,
             heads=stack.heads,
+            head_width=head_width,
             inner=stack.feedforward,
             pre=stack.pre,
             activation=ACTIVATIONS[stack.activation],
@@ -69,7 +70,7 @@ class _Side:
             scale=np.float32(1 / math.sqrt(head_width) if stack.scaled else 1),
             embedding_scale=np.float32(stack.embedding_scale),
             epsilon=np.float32(stack.epsilon),
-            slopes=_array(slopes),
+            biases=_array(torch.zeros(stack.heads, 0) if biases is None else biases),
             positions=table(stack.positions, stack.width),
             angles=table(stack.angles, head_width),
             ssru=stack.ssru,
@@ -130,8 +131,8 @@ class CompiledTransformer:
     def cache_numbers(self, rows: int, longest: int) -> int:
         """Numbers in the cache of so many hypotheses of at most `longest` tokens."""
         decoder = self.model.decoder
-        slots = 2 if decoder.ssru else longest
-        return 2 * round_up(decoder.width, STRIDE) * len(decoder.layers) * rows * slots
+        slots, width = 2 if decoder.ssru else longest, max(decoder.width, decoder.heads * decoder.head_width)
+        return 2 * round_up(width, STRIDE) * len(decoder.layers) * rows * slots
 
     def read(self, model: Any, source: Tensor, lengths: Tensor | None, sizes: Any) -> Any:
         """The memory (tokens, whole panels) of sources (B, S); `sizes` (B,) are the lengths."""
@@ -171,8 +172,7 @@ class CompiledTransformer:
     ) -> tuple[Any, ...]:
         """The arguments of the compiled function."""
         side, batch, longest = self.decoder, len(limits), int(limits.max())
-        slots = 2 if side.stack.ssru else longest
-        workspace = self._acquire(len(side.stack.layers) * slots * batch * rules.beam * 2 * memory.shape[1])
+        workspace = self._acquire(self.cache_numbers(batch * rules.beam, longest))
         result, blocks = empty_result(batch, rules.nbest, longest), side.for_length(longest)
         last, part = (side.packed, all_allowed()) if allowed is None else self.output.part(allowed, rules.special)
         inputs = memory, starts_of(sizes), limits, minimums, rules

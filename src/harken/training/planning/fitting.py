@@ -29,7 +29,7 @@ from harken.training.config import Decision, TrainConfig
 from harken.training.planning.batch_size import choose_batch_tokens
 from harken.training.planning.measuring import epoch_with, seconds_per_update
 from harken.training.stopping import LEAST_SHARE
-from harken.training.task import Indices, Task, configured
+from harken.training.task import Indices, Task, with_settings
 
 if TYPE_CHECKING:
     from harken.training.strategies.group import Group
@@ -78,8 +78,7 @@ def fit(task: Task, config: TrainConfig, learning_rate: float, group: Group | No
         smallest = getattr(task, "smallest_batch", None) if "batch_tokens" in open_keys else None
         trial = smallest or batch
         epoch = epoch_with(task, config, trial)
-        with configured(task, config):
-            batches = planned_updates(task, config, epoch, group, elapsed)
+        batches = planned_updates(with_settings(task, config), config, epoch, group, elapsed)
         if smallest:
             most = min(LARGEST[torch.device(config.device).type], len(epoch) / BATCHES_PER_EPOCH)
             batch = round_batch(trial * max(1.0, min(most, batches / UPDATES)))

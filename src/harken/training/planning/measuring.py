@@ -23,7 +23,7 @@ from harken.training.checkpoints import CheckpointWriter, Progress
 from harken.training.config import TrainConfig
 from harken.training.strategies import Strategy, choose_strategy
 from harken.training.strategies.base import is_out_of_memory
-from harken.training.task import Indices, Task, configured, persistent_state
+from harken.training.task import Indices, Task, persistent_state, with_settings
 
 if TYPE_CHECKING:
     from harken.training.strategies.group import Group
@@ -103,8 +103,7 @@ def seconds_per_update(
 
 def epoch_with(task: Task, config: TrainConfig, batch_tokens: int) -> list[Indices]:
     """The batches of the first epoch with another batch size."""
-    with configured(task, config.model_copy(update={"batch_tokens": batch_tokens})):
-        return list(task.epoch(0))
+    return list(with_settings(task, config.model_copy(update={"batch_tokens": batch_tokens})).epoch(0))
 
 
 def largest_batches(task: Task, epoch: Sequence[Indices]) -> list[Indices]:

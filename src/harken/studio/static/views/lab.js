@@ -54,6 +54,7 @@ export default function Lab({ params, change }) {
   const choose = (name) => { const clear = Object.fromEntries(Object.keys(params).map((key) => [key, null])); change({ ...clear, claim: name }); };
   return html`<div class="lab"><nav class="claims" aria-label="Claims">${value.claims.map((one) => html`<button type="button" key=${one.name} aria-pressed=${one.name === claim.name} onClick=${() => choose(one.name)}><b>${one.name}${one.exploration && html` <span class="number">sliders</span>`}</b><span>${one.shows.replace(/ \((also )?--[^)]*\)/, "")}</span></button>`)}</nav>
     <div><p class="verdict"><b>Claim.</b> ${claim.statement}</p>
+      <ul>${claim.parts.map(([kind, statement]) => html`<li key=${statement}><b>${kind}</b>: ${statement}</li>`)}</ul>
       ${claim.exploration && html`<${Sliders} key=${`s${claim.name}`} name=${claim.name} sliders=${claim.exploration.sliders} path="studio/lab/explore" params=${params} change=${change} />`}
       <${Experiment} key=${claim.name} claim=${claim} /></div></div>`;
 }
