@@ -1,12 +1,19 @@
-"""Every command on a model of every architecture that can be adopted: it runs, or the documented sentence refuses it."""
+"""Every command on a model of every architecture of translators that is adopted: it runs, or a sentence refuses it."""
 
 from __future__ import annotations
 
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.adopt import test_bert, test_fairseq, test_gpt2, test_marian, test_t5
+from tests.adopt import test_fairseq, test_marian, test_t5
 from typer.testing import CliRunner
 
 import harken
@@ -15,7 +22,6 @@ from harken.cli.app import app
 
 pytest.importorskip("transformers", reason="the package transformers is not installed")
 TRANSLATORS = ["marian", *test_fairseq.NAMES, "t5"]
-OTHERS = ["gpt2", "bert", "roberta", "distilbert"]
 LINES = ["the black cat", "a dog sees the house", "yes"]
 MACHINE = ["train.workers=1", "train.threads=1", "train.precision=float32", "train.device=cpu"]
 QUICK = [*MACHINE, "train.max_steps=2", "train.validate_every=2", "train.batch_tokens=256"]
@@ -37,9 +43,6 @@ TABLE = {  # the arguments of a command; {m}: the model, {d}: a folder with data
     "train": "train {d}/pairs.tsv --start {m} --out {o} --quiet " + " ".join(f"--set {one}" for one in QUICK),
     "adapter": "train {d}/pairs.tsv --start {m} --out {o} --quiet --set adapt.rank=2 "
     + " ".join(f"--set {one}" for one in QUICK),
-    "generate": "generate {m} --prompt the --seed 1",
-    "evaluate text": "evaluate {m} {d}/in.txt --json",
-    "perplexity": "evaluate {m} {d}/in.txt --json",
 }
 REFUSED = {  # architecture and command: a part of the sentence
     ("bart", "argos"): "needs the languages of a package",
@@ -63,10 +66,6 @@ def make(name: str, folder: Path) -> Path:
         return Path(adopt(test_marian.write_marian(folder), folder / "adopted").folder)
     if name == "t5":
         return Path(test_t5.make_pair("v1.1", folder).own.folder)
-    if name == "gpt2":
-        return Path(test_gpt2.make_pair("tied", folder).own.folder)
-    if name in OTHERS:
-        return Path(test_bert.make_pair(name, folder).own.folder)
     return Path(test_fairseq.make_peer(name, test_fairseq.several_scripts(), folder).own.folder)
 
 
@@ -75,24 +74,75 @@ def translator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     return request.param, make(request.param, tmp_path_factory.mktemp(request.param))
 
 
-def run(name: str, command: str, model: Path, data: Path, out: Path) -> Any:
-    arguments = TABLE[command].format(m=model, d=data, o=out).split()
-    result = CliRunner().invoke(app, arguments)
-    refused = REFUSED.get((name, command))
-    assert result.exit_code == (2 if refused else 0), (command, result.output, result.exception)
-    if refused:
-        assert refused in " ".join(result.output.split())
-        assert not out.exists()
-    return result
-
-
-@pytest.mark.parametrize("command", [*list(TABLE)[:16]])
-def test_a_command_on_a_translator(translator: tuple[str, Path], command: str, data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", TABLE)
+def test_a_command(translator: tuple[str, Path], command: str, data: Path, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="the package ctranslate2 is not installed")
     pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
     name, model = translator
-    result = run(name, command, model, data, tmp_path / "out")
-    if command.startswith("translate"):
+    out = tmp_path / "out"
+    result = CliRunner().invoke(app, TABLE[command].format(m=model, d=data, o=out).split())
+    refused = REFUSED.get((name, command))
+    assert result.exit_code == (2 if refused else 0), (result.output, result.exception)
+    if refused:
+        assert refused in " ".join(result.output.split())
+        assert not out.exists()
+    elif command.startswith("translate"):
         assert len(result.stdout.splitlines()) == len(LINES)
-    if command in ("train", "adapter"):
-        assert len(harken.load(tmp_path / "out").translate(LINES)) == len(LINES)
+    elif command in ("train", "adapter", "harken"):
+        assert len(harken.load(out).translate(LINES)) == len(LINES)
+
+
+@pytest.mark.slow
+def test_a_student(translator: tuple[str, Path], tmp_path: Path) -> None:
+    sources = [f"{line} {end}" for end in ("the", "house", "cat", "dog", "yes") for line in LINES]
+    (tmp_path / "sources.txt").write_text("".join(f"{line}\n" for line in sources))
+    small = ["model.width=16", "model.heads=2", "model.feedforward=16", "tokenizer.kind=word"]
+    command = ["distill", str(translator[1]), str(tmp_path / "sources.txt"), "--out", str(tmp_path / "student")]
+    for option in [*QUICK, *small, "train.validate_sentences=2"]:
+        command += ["--set", option]
+    result = CliRunner().invoke(app, [*command, "--size", "tiny", "--beam", "2", "--quiet"])
+    assert result.exit_code == 0, (result.output, result.exception)
+    pairs = (tmp_path / "student.pairs" / "translations.jsonl").read_text().splitlines()
+    assert len(pairs) == len(sources)
+    expected = harken.load(translator[1]).translate(sources[:3], beam=2)
+    assert [json.loads(line)["translations"][0]["text"] for line in pairs[:3]] == [one.text for one in expected]
+    assert len(harken.load(tmp_path / "student").translate(LINES)) == len(LINES)
+
+
+@pytest.mark.slow
+def test_a_server_of_all_architectures(tmp_path: Path) -> None:
+    models = [make(name, tmp_path / name) for name in TRANSLATORS if not (tmp_path / name).mkdir()]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "harken", "serve", *map(str, models), "--port", str(port), "--device", "cpu"]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        names = ask(port, "/v1/models")["models"]
+        assert len(names) == len(TRANSLATORS)
+        for about in names:
+            answer = ask(port, "/v1/translate", {"text": LINES, "model": about["name"], "max_length_extra": 3})
+            assert len(answer["results"]) == len(LINES)
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def ask(port: int, path: str, body: dict[str, Any] | None = None) -> Any:
+    """The answer of a server, which may not listen yet."""
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}{path}",
+        None if body is None else json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+    )
+    for _ in range(600):
+        try:
+            with urllib.request.urlopen(request) as response:
+                return json.load(response)
+        except urllib.error.HTTPError as error:
+            if error.code != 503:
+                raise AssertionError(error.read().decode()) from error
+        except OSError:
+            pass
+        time.sleep(0.5)
+    raise AssertionError("the server does not listen")

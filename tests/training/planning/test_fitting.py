@@ -55,6 +55,7 @@ def one_second_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         fitting, "seconds_per_update", lambda task, config, epoch, seconds: len(epoch[0]) * config.accumulate / 1024
     )
+    monkeypatch.setattr(fitting, "seconds_per_validation", lambda task, config: 0.0)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +96,25 @@ def test_data_seen_once_is_not_smoothed(epochs: int, smoothing: float) -> None:
     config = configured(max_epochs=epochs)
     fitted = fit(Rows(config), config, learning_rate=1e-3)
     assert (fitted.epochs, fitted.config.label_smoothing) == (epochs, smoothing)
+
+
+@pytest.mark.usefixtures("one_second_a_batch")
+@pytest.mark.parametrize(
+    ("minutes", "seconds", "sentences"),
+    [(2, 12.0, 300), (2, 48.0, 75), (2, 600.0, 30), (29, 48.0, 300), (30, 600.0, None)],
+)
+def test_a_validation_takes_a_tenth_of_a_short_run_at_most(
+    monkeypatch: pytest.MonkeyPatch, minutes: float, seconds: float, sentences: int | None
+) -> None:
+    """On a busy machine 300 sentences would take longer than the whole budget."""
+    monkeypatch.setattr(
+        fitting, "seconds_per_validation", lambda task, config: seconds * config.validate_sentences / 300
+    )
+    config = configured(max_minutes=minutes)
+    fitted = fit(Rows(config), config, learning_rate=1e-3)
+    assert fitted.config.validate_sentences == sentences
+    given = configured(max_minutes=minutes, validate_sentences=200)
+    assert fit(Rows(given), given, learning_rate=1e-3).config.validate_sentences == 200
 
 
 def test_measuring_changes_neither_weights_nor_buffers_nor_settings() -> None:

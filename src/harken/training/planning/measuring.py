@@ -101,6 +101,16 @@ def seconds_per_update(
         strategy.close()
 
 
+def seconds_per_validation(task: Task, config: TrainConfig) -> float:
+    """The time of a validation with these settings by all processes, from a share of it by one."""
+    with configured(task, config):
+        strategy = choose_strategy(task, config.model_copy(update={"workers": 1}))
+        try:
+            return measure_validation(strategy)[0] / (config.workers or 1)
+        finally:
+            strategy.close()
+
+
 def epoch_with(task: Task, config: TrainConfig, batch_tokens: int) -> list[Indices]:
     """The batches of the first epoch with another batch size."""
     return list(with_settings(task, config.model_copy(update={"batch_tokens": batch_tokens})).epoch(0))

@@ -35,8 +35,10 @@ def why_not_transformer(described: Transformer) -> str | None:
     """Self-attention, positions that are added or none, and heads whose width the kernels know."""
     stack = described.decoder
     own = stack.ssru or stack.angles is not None or stack.slopes is not None or stack.buckets is not None
-    if own or stack.is_rms or stack.activation not in ACTIVATIONS:
-        return "the decoder has an SSRU, positions in its attention, RMS norms, or an activation that the kernels lack"
+    if own or stack.activation not in ACTIVATIONS:
+        return "the decoder has an SSRU, positions in its attention, or an activation that the kernels lack"
+    if stack.is_rms or stack.layers[0].feed_forward.expand.bias is None:
+        return "the decoder has RMS norms, or linear maps without bias"
     if stack.width != stack.heads * stack.head_width or stack.head_width not in HEAD_WIDTHS:
         return "the kernels lack heads of this width"
     return None
