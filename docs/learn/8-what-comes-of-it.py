@@ -454,7 +454,7 @@ print(check("ex8d", answer))
 
 # %% picture-of-batching
 pairs = word_pairs(2_000, (3, 8), random.Random(1))
-translator = train_translator("additive", rate=4e-3, pairs=pairs, steps=30, seed=1)  # how long it takes, not how good
+translator, _ = train_translator("additive", 64, rate=4e-3, pairs=pairs, steps=30, seed=1)  # barely trained
 asked = [source for source, _ in word_pairs(64, (8, 8), random.Random(2))]
 translator.translate(asked, beam=1)  # the first call prepares
 
