@@ -334,7 +334,7 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
     call = DecodingCall(
         first.model, batch.ids, batch.lengths, len(prefix) + 1, first.config, count, batch.distances, rules
     )
-    starts = [[*one.tokens] for one in decode(replace(call, cancelled=lambda: False))[0] if not one.finished]
+    starts = [[*one.tokens] for one in decode(call)[0] if not one.finished]
     continued = []
     limit = max_lengths(request.translator.recipe.model_copy(update={"search": request.config}), batch.lengths)
     for start in starts:
