@@ -324,6 +324,16 @@ def test_the_compiled_search_equals_the_reference_with_any_options_and_rules(
                 assert hypothesis.coverage == pytest.approx(same.coverage, abs=TOLERANCE)
 
 
+def test_a_token_that_is_required_and_probable_is_one_candidate_of_each_group(kernels: None) -> None:
+    rules = (ForcedFirst(17), Constraints([[[[17]]]]))
+    options = SearchOptions(beam=6, diversity_groups=3, diversity=3.0)
+    call = calls("transformer", 1, 3, False, options.model_dump(), 6)
+    call, live = replace(call, max_lengths=1 + 1, rules=rules), []
+    run_reference(replace(call, observe=lambda step: live.append(int((step.scores > -math.inf).sum()))))
+    assert live == [3, 6]  # after the forced token each group has one hypothesis
+    assert_equal(COMPILED.decode(call), run_reference(call))
+
+
 def flat(kind: str, rows: int) -> DecodingCall:
     """All tokens are equally probable, so that every choice is one between equals."""
     torch.manual_seed(1)

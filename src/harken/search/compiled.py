@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 MAX_CACHE = 2**28  # numbers in the cache of a part, 1 GiB; a larger batch is decoded in parts
 WATCHED = 1024  # tokens: with more to decode, Ctrl-C is watched for
 ABORTED, ENDED = 1, 2  # what `stop` says to the kernels: leave the result, end with what there is
+POLL_SECONDS = 0.01  # between two questions whether to stop
 LOAD_SECONDS, COMPILE_SECONDS = 0.8, 20.0
 
 _NUMBA = find_spec("numba") is not None
@@ -254,8 +255,9 @@ def _decode(call: DecodingCall, precision: str) -> list[SearchResult]:
     most = sum(each.cache_numbers(rules.beam * call.rows, longest) for each in packed)
     fused = None if fusion is None else _Fused(fusion, call.rows, rules)
     is_watched = call.cancelled is not None or call.observe is not None
-    parts = 1 if fused or is_watched else min(call.rows, max(torch.get_num_threads(), -(-most // MAX_CACHE)))
-    should_stop = stopper(options.time_limit, call.cancelled) if fused or is_watched or len(models) > 1 else None
+    is_alone = fused is not None or is_watched  # one part, in this thread
+    parts = 1 if is_alone else min(call.rows, max(torch.get_num_threads(), -(-most // MAX_CACHE)))
+    should_stop = stopper(options.time_limit, call.cancelled)
     stop = np.zeros(1, np.int64)
     results: list[SearchResult | None] = [None] * parts
 
@@ -268,10 +270,10 @@ def _decode(call: DecodingCall, precision: str) -> list[SearchResult]:
         last, several = decodings[-1], len(decodings) > 1
         about = vocabulary, last.columns, rows.start, numbers[rows], several, fused is not None
         search = new_search(rules, sizes[rows], int(limits[rows].max()), *about)
-        is_stepped = several or fused is not None or is_watched
+        is_stepped = several or is_alone
         is_finite = is_stepped or last.run(search)
         while is_stepped and is_finite and search.rows and stop[0] != ABORTED:
-            if should_stop is not None and should_stop():
+            if is_alone and should_stop is not None and should_stop():
                 stop[0] = ENDED
             if fused is not None:
                 fused.fill(search, vocabulary)
@@ -288,10 +290,10 @@ def _decode(call: DecodingCall, precision: str) -> list[SearchResult]:
     tasks = [
         lambda part=part, rows=slice(low, high): decode(part, rows) for part, (low, high) in enumerate(pairwise(edges))
     ]
-    if is_watched or fused or (int(limits.sum()) * rules.beam < WATCHED and options.time_limit is None):
+    if is_alone or (int(limits.sum()) * rules.beam < WATCHED and should_stop is None):
         run_all(tasks)
     else:
-        _interruptible(lambda: run_all(tasks), stop, options.time_limit)
+        _interruptible(lambda: run_all(tasks), stop, should_stop)
     finite = [result for result in results if result is not None]
     if len(finite) < parts:
         raise UserError("The model's logits are not finite numbers; its training has diverged.")
@@ -356,8 +358,8 @@ def _possible(search: Search, result: SearchResult) -> list[list[int]]:
     return possible
 
 
-def _interruptible(work: Callable[[], object], stop: Any, seconds: float | None = None) -> None:
-    """Runs compiled code in a thread of its own, so that Ctrl-C and a time limit end it within a step."""
+def _interruptible(work: Callable[[], object], stop: Any, should_stop: Callable[[], bool] | None) -> None:
+    """Runs compiled code in a thread of its own, so that Ctrl-C and `should_stop` end it within a step."""
     errors: list[BaseException] = []
 
     def watched() -> None:
@@ -369,10 +371,11 @@ def _interruptible(work: Callable[[], object], stop: Any, seconds: float | None 
     thread = threading.Thread(target=watched, daemon=True)
     thread.start()
     try:
-        thread.join(seconds)
-        if thread.is_alive():
-            stop[0] = ENDED
-            thread.join()
+        while should_stop is not None and thread.is_alive():
+            thread.join(POLL_SECONDS)
+            if should_stop():
+                stop[0], should_stop = ENDED, None
+        thread.join()
     except BaseException:
         stop[0] = ABORTED
         raise

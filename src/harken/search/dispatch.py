@@ -188,7 +188,7 @@ def _reported(backend: SearchBackend, call: DecodingCall, report: Callable[[str]
 
     hypotheses = backend.run(call, reference)
     faster = [f"{name}: {reason}" for name, reason in reasons[: BACKENDS.index(backend)]]
-    if len(names) > 1:
+    if names[-1] != backend.name:
         faster.append(f"{backend.name}: its kernels are not loaded yet")
     line = f"search by {names[-1]}" + (f" ({'; '.join(faster)})" if faster else "")
     if line not in _lines:
