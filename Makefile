@@ -7,14 +7,17 @@ PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13; do \
 BIN := .venv/bin
 RUN_READY := .venv/.run-ready
 DEV_READY := .venv/.dev-ready
+DOCS_READY := .venv/.docs-ready
 # The tests of a file share what they train, so they run in one process.
 SPREAD := --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder --durations=15
 GPU_PYTHON = $(if $(filter file,$(origin PYTHON)),$(BIN)/python,$(PYTHON))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start hundreds of processes; each would compile torch and harken again where this is set.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-gpu test-wheel coverage lint types docs-images clean
+.PHONY: help setup demo test test-slow test-gpu test-wheel coverage lint types docs docs-images clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,11 +55,15 @@ lint: $(DEV_READY) ## check the code with ruff
 types: $(DEV_READY) ## check the types with mypy
 	@$(BIN)/mypy
 
-docs-images: $(DEV_READY) ## draw the pictures of the documentation again
+docs: $(DOCS_READY) ## build the documentation into site/; CHAPTERS=off leaves out the outputs of the course
+	@CHAPTERS=$(CHAPTERS) NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "open site/index.html"
+
+docs-images: $(DEV_READY) ## train small models and draw the pictures of the documentation again
 	@$(BIN)/python docs/make_images.py
 
 clean: ## remove .venv, caches and build leftovers; trained models in runs/ stay
-	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
+	rm -rf .venv build dist site src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A virtual environment, made again where an earlier attempt left half of one behind. Debian keeps Python's venv in a
@@ -81,4 +88,8 @@ $(RUN_READY): requirements/run.txt pyproject.toml | $(BIN)/pip
 
 $(DEV_READY): requirements/dev.txt $(RUN_READY)
 	@$(BIN)/pip install --quiet --no-compile -r requirements/dev.txt
+	@touch $@
+
+$(DOCS_READY): requirements/docs.txt $(DEV_READY)
+	@$(BIN)/pip install --quiet --no-compile -r requirements/docs.txt
 	@touch $@

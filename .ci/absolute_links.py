@@ -27,7 +27,7 @@ def urls(repository: str, tag: str) -> str:
     """The table `[project.urls]`."""
     places = {
         "Homepage": "",
-        "Documentation": f"/blob/{tag}/docs/README.md",
+        "Documentation": f"/blob/{tag}/docs/index.md",
         "Changelog": f"/blob/{tag}/CHANGELOG.md",
         "Issues": "/issues",
     }

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from harken.kernels.recurrent.cpu.products import Packed
 from harken.nn import GRU, LSTM, RNN
-from harken.nn.recurrent import dispatch, stack
+from harken.nn.recurrent import stack
 
 CELLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "lstm": (LSTM, {}),
@@ -170,9 +170,8 @@ def measure(shape: tuple[int, int, int], layers: int, rounds: int, names: list[s
 
 def compare_paths(rounds: int) -> None:
     """Milliseconds of each path, forward + backward and forward alone, for one layer of many shapes."""
-    backends = {backend.name: backend for backend in dispatch.BACKENDS}
     path = ["loop"]
-    stack.choose = lambda call: backends[path[0]]  # type: ignore[assignment]
+    stack.choose = lambda backends, call: next(each for each in backends if each.name == path[0])  # type: ignore[assignment,misc]
     for time_steps, batch, hidden in RULE_SHAPES:
         for name in ("lstm", "gru after", "rnn tanh", "lstm peephole diagonal"):
             kind, options = CELLS[name]

@@ -70,7 +70,7 @@ class StandIn:
             sizes = torch.tensor([len(rows[number]) for number in chosen])
             limits = torch.tensor([lengths[number] for number in chosen])
             ids = torch.nn.utils.rnn.pad_sequence([rows[number] for number in chosen], batch_first=True)
-            options = SearchOptions(beam=beam, precision=precision, min_length=int(limits.max()))
+            options = SearchOptions().changed({"beam": beam, "precision": precision, "min_length": int(limits.max())})
             COMPILED.decode(DecodingCall(self.model, ids, sizes, limits, options))
         return [SimpleNamespace(text=self.outputs[text]) for text in sources]
 

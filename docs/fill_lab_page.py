@@ -1,4 +1,4 @@
-"""Write the results of `harken lab` into docs/lab*.md.
+"""Write the results of `harken lab` into docs/benchmarks/lab*.md.
 
     harken lab all --out DIR
     python docs/fill_lab_page.py DIR
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harken.lab.registry import experiment_names
+from harken.lab.registry import experiment_names, find_experiment
 from harken.lab.report import cell_text
 
 DOCS = Path(__file__).parent
@@ -33,10 +33,17 @@ def block(found: dict[str, Any]) -> str:
     name, verdict = found["name"], found["verdict"][:1].upper() + found["verdict"][1:]
     explanation = f"{found['explanation']}\n\n" if found.get("explanation") else ""
     return (
-        f"*{found['statement']}*\n\n**{VERDICT[found['holds']]}.** {verdict}.\n\n"
-        f"{table}\n\n{explanation}![{name}](images/lab/{name}.svg)\n\n"
+        f"*{found['statement']}*\n\n{parts(name)}\n\n**{VERDICT[found['holds']]}.** {verdict}.\n\n"
+        f"{table}\n\n{explanation}![{name}](../images/lab/{name}.svg)\n\n"
         f"`harken lab {name} --seed {seed}`, {day}, torch {found['made']['torch']}."
     )
+
+
+def parts(name: str) -> str:
+    """What a claim rests on, and how its rule was changed, as a list."""
+    experiment = find_experiment(name)
+    lines = [f"- {part.kind}: {part.statement}" for part in experiment.parts]
+    return "\n".join([*lines, *(f"- rule changed, {change}" for change in experiment.changes)])
 
 
 def fill(page: str, found: dict[str, Any]) -> str:
@@ -51,11 +58,11 @@ def fill(page: str, found: dict[str, Any]) -> str:
 
 def main(folder: Path) -> None:
     """Update the pages from every result in the folder."""
-    pages = {path: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("lab*.md"))}
+    pages = {path: path.read_text(encoding="utf-8") for path in sorted((DOCS / "benchmarks").glob("lab*.md"))}
     results = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
     for found in sorted(results, key=lambda result: experiment_names().index(result["name"])):
         holding = (path for path, page in pages.items() if f"<!-- {found['name']} -->" in page)
-        path = next(holding, DOCS / "lab.md")
+        path = next(holding, DOCS / "benchmarks" / "lab.md")
         pages[path] = fill(pages[path], found)
         (DOCS / "images" / "lab").mkdir(parents=True, exist_ok=True)
         shutil.copyfile(folder / f"{found['name']}.svg", DOCS / "images" / "lab" / f"{found['name']}.svg")

@@ -1,9 +1,8 @@
 """Draw every picture of the documentation again: `make docs-images`, or `python docs/make_images.py [NAME ...]`.
 
-A picture of a model needs that model: one in `runs/` is used, a small one is trained where that takes about a minute,
-and a picture whose model takes longer, or whose data set is missing, is skipped with the reason. Nothing is fetched.
-Figures of `harken lab` are drawn from their description in docs/images/lab/NAME.json, or from runs/lab/NAME.json where
-the experiment was run again.
+A picture of a model needs that model: one in `runs/` is used, otherwise it is trained, which takes about an hour for
+all of them on two idle cores. Figures of `harken lab` are drawn from runs/lab/NAME.json; an experiment without a result
+is run first. A picture whose data set or browser is missing is skipped with the reason. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -11,6 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,8 +38,7 @@ class Image:
     draw: Callable[[Any], Picture]  # from the model, or from nothing
     run: str = ""  # folder under runs/
     recipe: str = ""
-    overrides: tuple[str, ...] = ()  # keep the training to about a minute of two cores
-    minutes: int = 0  # a model that takes this long is not trained here
+    data: str = ""  # KEY=FILE below the data sets beside the project
 
 
 def data(name: str) -> Path:
@@ -102,59 +102,99 @@ def handwriting(model: Any) -> Picture:
 
 
 def tone(model: Any) -> Picture:
-    """Generated speech that says four words."""
-    return look(str(RUNS / "tones" / "summer.wav"))(model)
+    """Generated speech of four words, which the model has not heard."""
+    import wave
+
+    import numpy as np
+
+    from harken.data.synthetic.tone_speech import RATE, ToneSpeech
+
+    speech = ToneSpeech(size=100, seed=5)
+    index = next(index for index in range(100) if speech.text(0, index).count(" ") == 3)
+    with wave.open(str(model.folder / "words.wav"), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(RATE)
+        file.writeframes((np.clip(speech.samples(0, index), -1, 1) * 32767).astype("<i2").tobytes())
+    return look(str(model.folder / "words.wav"))(model)
 
 
-TAGS = "I know that that phone rings when people phone"
+def gesture(model: Any) -> Picture:
+    """A generated gesture, which the model has not seen."""
+    import numpy as np
+
+    from harken.data.synthetic.gestures import gesture
+
+    path = model.folder / "gesture.npy"
+    np.save(path, gesture("hook", np.random.default_rng(5)))
+    return look(str(path))(model)
+
+
+def scene(model: Any) -> Picture:
+    """A generated scene of the test part."""
+    from PIL import Image as Pixels
+
+    from harken.data.synthetic.scenes import load_scenes
+
+    scenes = load_scenes(train=1, valid=1, test=20).tests["test"]
+    path = model.folder / "scene.png"
+    Pixels.fromarray(next(one.image for one in scenes if len(one.regions) == 2)).save(path)
+    return look(str(path))(model)
+
+
+TAGS = "she says that we phone the man that lost his phone"
 IMAGES_MADE = [
     Image("gradients.png", gradients),
     Image(
         "alignment.png",
         lambda model: model.translate("Where did you buy that beautiful red dress?", attention=True).map(),
-        "demo", "tatoeba-transformer", minutes=3,
+        "demo", "tatoeba-transformer",
     ),
-    Image("gates.png", gates, "brackets", "brackets-seq2seq", minutes=8),
-    Image("forecast-airline.svg", forecast, "airline", "series-forecast"),
+    Image(
+        "forecast-airline.svg", forecast, "airline", "series-forecast", "train=time-series/airline-passengers.csv"
+    ),
     Image(
         "surprisal.svg", lambda model: model.surprisal("the black cat does not sees the small river"), "language",
         "phrasebook-language",
     ),
-    Image("tag-chances.svg", look(TAGS), "tags", "ewt-tag", minutes=20),
-    Image("jobs/transcribe.svg", tone, "tones", "tones-transcribe", minutes=2),
+    Image("tag-chances.svg", look(TAGS), "tags", "phrasebook-tag"),
+    Image("jobs/transcribe.svg", tone, "tones", "tones-transcribe"),
     Image(
         "jobs/answer-hops.svg",
         look("Mary took the milk. Mary went to the hall. Bill went to the garden. Where is the milk?"),
         "answer", "stories-answer",
     ),
+    Image("classify-attention.svg", look("the film was not good at all"), "opinions", "opinions-classify"),
+    Image("classify-signal.svg", gesture, "gestures", "gestures-classify"),
+    Image("gates.png", gates, "brackets", "brackets-seq2seq"),
     Image(
         "jobs/brackets-attention.svg",
         lambda model: model.translate("the cat that sees a dog sleeps .", attention=True).map(),
-        "brackets", "brackets-seq2seq", minutes=8,
+        "brackets", "brackets-seq2seq",
     ),
-    Image("classify-attention.svg", look("the film was not good at all"), "opinions", "opinions-classify", minutes=2),
-    Image("classify-signal.svg", lambda model: look(str(RUNS / "gestures" / "one.csv"))(model), "gestures", minutes=2),
-    Image("caption.svg", lambda model: look(str(RUNS / "scenes" / "scene.png"))(model), "scenes", minutes=7),
-    Image("handwriting.svg", handwriting, "pen", "penfont-handwriting", minutes=7),
-    Image("handwriting-window.svg", lambda model: model.write("quick 42").window_picture(), "pen", minutes=7),
-    Image("handwriting-omniglot.svg", handwriting, "omniglot", minutes=8),
+    Image("caption.svg", scene, "scenes", "scenes-caption"),
+    Image("handwriting.svg", handwriting, "pen", "penfont-handwriting"),
+    Image(
+        "handwriting-window.svg", lambda model: model.write("quick 42").window_picture(), "pen", "penfont-handwriting"
+    ),
+    Image(
+        "handwriting-omniglot.svg", handwriting, "omniglot", "omniglot-handwriting",
+        "file=online-strokes/omniglot.strokes.npz",
+    ),
 ]  # fmt: skip
+TRANSLATORS = {"attention": "phrasebook-attention", "rnn": "phrasebook-rnn"}  # of the studio, besides the demo
 
 
-def model_of(image: Image, quick: bool) -> Any:
+def trained(run: str, recipe: str, dataset: str = "", quick: bool = False) -> Any:
     """The model in runs/, or one that is trained now."""
     import harken
 
-    folder = RUNS / image.run
-    if (folder / "model.safetensors").is_file():
-        return harken.load(folder)
-    if image.minutes:
-        raise SkipError(f"its model takes {image.minutes} minutes to train; put it into runs/{image.run} first")
-    overrides = [*image.overrides, *(QUICK if quick else [])]
-    if image.run == "airline":
-        overrides.append(f"data.train={data('time-series/airline-passengers.csv')}")
-    folder = RUNS / "images-quick" / image.run if quick else folder
-    return harken.train(image.recipe, folder, overrides=overrides, progress=False, resume=True)
+    folder = RUNS / "images-quick" / run if quick else RUNS / run
+    overrides = QUICK if quick else []
+    if dataset:
+        key, _, name = dataset.partition("=")
+        overrides = [*overrides, f"data.{key}={data(name)}"]
+    return harken.train(recipe, folder, overrides=overrides, progress=False, resume=True)
 
 
 def lab_names() -> list[str]:
@@ -163,19 +203,26 @@ def lab_names() -> list[str]:
 
 
 def draw_lab(name: str) -> None:
-    """Draw the figure of an experiment from its description."""
+    """Draw the figure of an experiment, and run it first where there is no result."""
+    result = RUNS / "lab" / f"{name}.json"
+    if not result.is_file():
+        command = [sys.executable, "-m", "harken", "lab", name, "--seed", "1", "--out", str(result.parent)]
+        if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
+            raise SkipError(f"harken lab {name} failed")
     from harken.files import atomic_write
     from harken.inspection.figure.paper import draw_svg
     from harken.inspection.figure.spec import figure_from_dict
 
-    result, kept = RUNS / "lab" / f"{name}.json", IMAGES / "lab" / f"{name}.json"
-    if result.is_file():
-        figure = json.loads(result.read_text(encoding="utf-8"))["figure"]
-        atomic_write(kept, (json.dumps(figure, ensure_ascii=False) + "\n").encode())
-    if not kept.is_file():
-        raise SkipError(f"there is no description of it; run: harken lab {name} --seed 1 --out runs/lab")
-    figure = figure_from_dict(json.loads(kept.read_text(encoding="utf-8")))
+    figure = figure_from_dict(json.loads(result.read_text(encoding="utf-8"))["figure"])
     atomic_write(IMAGES / "lab" / f"{name}.svg", draw_svg([figure]).encode())
+
+
+def photograph_studio() -> None:
+    """The pictures of the studio, by docs/make_screenshots.py."""
+    for run, recipe in {"demo": "tatoeba-transformer", **TRANSLATORS}.items():
+        trained(run, recipe)
+    if subprocess.run([sys.executable, str(ROOT / "docs" / "make_screenshots.py"), str(RUNS)]).returncode:
+        raise SkipError("docs/make_screenshots.py failed; it needs playwright and Debian's chromium")
 
 
 def main() -> None:
@@ -184,23 +231,32 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="files of docs/images, or parts of their names; default: all")
     parser.add_argument("--quick", action="store_true", help="train for two updates and write into runs/images-quick")
     asked = parser.parse_args()
-    wanted = [one for one in IMAGES_MADE if not asked.names or any(name in one.file for name in asked.names)]
-    for image in wanted:
+
+    def is_asked(file: str) -> bool:
+        return not asked.names or any(name in file for name in asked.names)
+
+    def attempt(file: str, draw: Callable[[], None]) -> None:
         began = time.monotonic()
         try:
-            model = model_of(image, asked.quick) if image.run else None
-            path = (RUNS / "images-quick" if asked.quick else IMAGES) / image.file
-            image.draw(model).save(path)
-            print(f"{image.file}: {time.monotonic() - began:.0f} s", flush=True)
+            draw()
+            print(f"{file}: {time.monotonic() - began:.0f} s", flush=True)
         except (SkipError, UserError) as reason:
-            print(f"{image.file}: skipped, {reason}", flush=True)
+            print(f"{file}: skipped, {reason}", flush=True)
+
+    def draw_image(image: Image) -> None:
+        model = trained(image.run, image.recipe, image.data, asked.quick) if image.run else None
+        image.draw(model).save((RUNS / "images-quick" if asked.quick else IMAGES) / image.file)
+
+    for image in IMAGES_MADE:
+        if is_asked(image.file):
+            attempt(image.file, lambda image=image: draw_image(image))  # type: ignore[misc]
+    if asked.quick:
+        return
     for name in lab_names():
-        if not asked.names or any(part in f"lab/{name}.svg" for part in asked.names):
-            try:
-                draw_lab(name)
-                print(f"lab/{name}.svg", flush=True)
-            except SkipError as reason:
-                print(f"lab/{name}.svg: skipped, {reason}", flush=True)
+        if is_asked(f"lab/{name}.svg"):
+            attempt(f"lab/{name}.svg", lambda name=name: draw_lab(name))  # type: ignore[misc]
+    if is_asked("studio/"):
+        attempt("studio/", photograph_studio)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""docs/extending.md is run from end to end: a job, a cell and a score from outside the package."""
+"""docs/how-to/extend.md is run from end to end: a job, a cell and a score from outside the package."""
 
 import json
 import re
@@ -25,7 +25,7 @@ from harken.studio.jobs import answer, describe_input
 from harken.studio.library import Library
 from harken.training.loop import Trainer
 
-PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
+PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "extend.md"
 WORDS = ("the", "black", "cat", "sleeps", "old", "dog", "sees", "house", "and", "bird")
 TINY = ["train.workers=1", "train.threads=1", "train.device=cpu", "train.precision=float32"]
 
@@ -98,6 +98,16 @@ def test_the_job_has_a_command(run: Callable[..., Any], place: Path) -> None:
     assert "--json" in run(*plugin, "restore", "--help").stdout
 
 
+def test_a_further_operation_of_the_job_has_a_command(run: Callable[..., Any], place: Path) -> None:
+    plugin = ("--plugin", "spaces.py")
+    (place / "texts.txt").write_text("theblackcatsleeps\nolddog\n")
+    assert "How probable a space is before every character" in run(*plugin, "--help").stdout
+    lines = run(*plugin, "spaces", "runs/spaces", "texts.txt").stdout.splitlines()
+    rows = [json.loads(line)["probabilities"] for line in lines]
+    assert [index for index, value in enumerate(rows[0]) if value > 0.5] == [3, 8, 11] and len(rows[1]) == 6
+    assert "whose job has no 'gates'" in run(*plugin, "gates", "runs/spaces", "texts.txt", code=2).stderr
+
+
 def test_the_files_of_the_job_are_fingerprinted(place: Path) -> None:
     record = json.loads((place / "runs/spaces/data.json").read_text())
     assert {source["key"] for source in record["files"]} >= {"data.train", "data.valid", "data.test"}
@@ -114,9 +124,12 @@ def test_the_job_is_served(place: Path, workers: int) -> None:
             "results": [{"text": "the black cat sleeps"}, {"text": "old dog"}],
         }
         assert client.post("/v1/predict", json={"text": "olddog"}).json()["results"] == [{"text": "old dog"}]
+        (result,) = client.post("/v1/spaces", json={"text": "olddog"}).json()["results"]
+        assert [value > 0.5 for value in result["probabilities"]] == [False, False, False, True, False, False]
+        assert client.post("/v1/spaces", json={"text": "olddog", "model": "none"}).status_code == 400
         wrong = client.post("/v1/restore", json={"texts": "olddog"})
         assert wrong.status_code == 422 and "text" in wrong.json()["error"]
-        assert client.get("/v1/models").json()["models"][0]["operations"] == ["restore"]
+        assert client.get("/v1/models").json()["models"][0]["operations"] == ["restore", "spaces"]
 
 
 def test_the_job_has_a_form_in_the_studio(place: Path) -> None:

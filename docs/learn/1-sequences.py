@@ -10,8 +10,9 @@
 # In this chapter you turn words into numbers, in two ways. Then you build the simplest program that predicts the next
 # word.
 #
-# **How to work through a chapter.** Run the cells from top to bottom. Where it says *Predict*, stop and write your
-# guess down before you run the next cell. Where it says *Exercise*, replace the three dots.
+# **How to work through a chapter.** Go from top to bottom and run each cell. Where it says *Predict*, stop and write
+# your guess down before you go on. Where it says *Exercise*, replace the three dots by your answer. In the studio, type
+# the answer into its field.
 
 # %% imports
 import tempfile
@@ -58,7 +59,7 @@ print(f"{len(sentences):,} sentences, {counts.total():,} words, {len(vocabulary)
 # %% one-hot [markdown]
 # ## One-hot vectors
 #
-# A network computes with numbers, so each word needs some. The list of all words is the *vocabulary*. Its size is V.
+# A program computes with numbers, so each word needs some. The list of all words is the *vocabulary*. Its size is V.
 # Number the words from 0 to V - 1.
 #
 # The numbers themselves must not be used as they are. Word 7 is not "more" than word 3. So each word becomes a list
@@ -101,7 +102,8 @@ print(check("ex1a", answer))
 # e = x E          x: one-hot (V),  E: the table (V, D),  e: the vector of the word (D)
 # ```
 #
-# A one-hot vector times the table gives one row of the table. So nobody multiplies: a program looks the row up.
+# `x E` is a *matrix product*, `@` in Python: multiply each row of the table by the number of x at its place, and add
+# the rows. Where x is one-hot, one row is left. So nobody multiplies: a program looks the row up.
 
 # %% embedding-written-out
 torch.manual_seed(0)
@@ -142,6 +144,7 @@ print(check("ex1b", answer))
 # o_w          a second vector of each word w, used on the side of the answer
 # a . b        the product of two vectors: multiply number by number, then add. Large where both point the same way
 # sigmoid(x)   1 / (1 + e^-x): squeezes any number between 0 and 1
+# log          the natural logarithm: -log p is 0 where p is 1, and the larger the nearer p is to 0
 # ```
 #
 # The *loss* says how badly the program did: 0 is perfect. Learning makes it smaller. The *gradient* of the loss says
@@ -149,11 +152,14 @@ print(check("ex1b", answer))
 # step against its gradient, again and again. This is *gradient descent*. PyTorch computes gradients by itself, in
 # `backward()`.
 #
+# The numbers that are learned are called *weights*. A formula with many weights is called a *neural network*, or
+# *network*. A *model* is a network, or something simpler, for a certain job.
+#
 # Here is one move of the game in PyTorch. The last lines compare it with harken's own.
 
 # %% word2vec-written-out
 torch.manual_seed(0)
-h = torch.randn(8, requires_grad=True)  # the neighbour's vector, D = 8
+h = torch.randn(8, requires_grad=True)  # the neighbour's vector, D = 8; PyTorch is to compute its gradient
 outputs = torch.randn(6, 8, requires_grad=True)  # the second vectors of 6 words
 rows = torch.tensor([2, 0, 5])  # the real word is number 2; 0 and 5 are drawn at random
 labels = torch.tensor([1.0, 0.0, 0.0])
@@ -164,7 +170,7 @@ loss = -torch.nn.functional.logsigmoid((2 * labels - 1) * scores).sum()  # + for
 loss.backward()  # gradients of the loss
 new_outputs = outputs - rate * outputs.grad  # a step against the gradient
 
-harken_outputs = outputs.detach().numpy().copy()
+harken_outputs = outputs.detach().numpy().copy()  # the numbers alone, for harken
 change_of_h, harken_loss = step(h.detach().numpy()[None], harken_outputs, rows.tolist(), labels.tolist(), rate)
 assert abs(loss.item() - harken_loss) < 1e-4
 assert np.allclose(new_outputs.detach().numpy(), harken_outputs, atol=1e-5)
@@ -301,7 +307,7 @@ scores, targets = torch.randn(5, 7), torch.tensor([3, 0, 6, 2, 2])  # 5 places i
 probabilities = scores.exp() / scores.exp().sum(1, keepdim=True)  # softmax
 chosen = probabilities[torch.arange(5), targets]  # the probability of each right word
 loss = -chosen.log().mean()
-assert torch.allclose(loss, smoothed_cross_entropy(scores, targets, padding=None) / 5)
+assert torch.allclose(loss, smoothed_cross_entropy(scores, targets, padding=None) / 5)  # harken's is a sum
 print(f"loss {loss:.3f}, perplexity {loss.exp():.1f}: these random scores are worse than an even guess among 7 words")
 
 # %% ask-1c [markdown]
@@ -357,7 +363,7 @@ def write(temperature: float) -> str:
     words, last = [], START
     while last != END and len(words) < 20:
         powered = bigram[last] ** (1 / temperature)
-        last = int(torch.multinomial(powered / powered.sum(), 1, generator=generator))
+        last = int(torch.multinomial(powered / powered.sum(), 1, generator=generator))  # draw by probability
         words += [vocabulary[last]] if last < START else []
     return " ".join(words)
 
@@ -386,12 +392,12 @@ for temperature in (0.5, 0.8, 1.2):
 # | many to many, in step | a sequence | one thing a step | words, their parts of speech | `harken tag` |
 # | many to many, free | a sequence | another of any length | English, French | `harken translate` |
 #
-# One and the same layer serves all of them. Only its inputs and the outputs that are used differ. Look at the shapes
-# of the *tensors*: a tensor is a table of numbers with any number of axes. B is the number of sequences that are read
-# at once, the *batch*. T is time: the steps of a sequence.
+# A *layer* is a part of a network. One and the same layer serves all five. Only its inputs and the outputs that are
+# used differ. Look at the shapes of the *tensors*: a tensor is a table of numbers with any number of axes. B is the
+# number of sequences that are read at once, the *batch*. T is time: the steps of a sequence.
 
 # %% shapes
-layer = RNN(8, 16, batch_first=True)  # reads 8 numbers a step, keeps 16; chapter 2 says how
+layer = RNN(8, 16, batch_first=True)  # reads (B, T, 8), gives (B, T, 16); chapter 2 says how
 sequence, thing = torch.randn(2, 5, 8), torch.randn(2, 1, 8)  # (B, T, 8) with T = 5, and T = 1
 outputs, last = layer(sequence)
 shapes = {
@@ -413,6 +419,6 @@ assert shapes["many to many, free"].shape[1] == 3  # not the length of the input
 #
 # The equations are in these files of harken: [word2vec](../../src/harken/embeddings/word2vec/reference.py),
 # [cross-entropy](../../src/harken/nn/loss.py). To train word vectors on a text of your own, see [word
-# embeddings](../vectors.md).
+# embeddings](../how-to/embeddings.md).
 #
 # Next: [2. The recurrent network](2-rnn.py).

@@ -30,9 +30,9 @@ from harken.nn import RNN, smoothed_cross_entropy
 # tanh     squeezes any number between -1 and 1
 # ```
 #
-# This is the network of Elman (1990). `W_xh x_t` is a *matrix product*: each of the H results is a weighted sum of
-# the I numbers of x_t, and the weights are a row of the table W_xh. So the state is a mixture of the new word and of
-# the old state.
+# This is the network of Elman (1990). In the product `W_xh x_t` each of the H results is a weighted sum of the I
+# numbers of x_t, and the weights are a row of the table W_xh. So the state is a mixture of the new word and of the old
+# state. Such a table is called a *matrix*.
 #
 # The same weights are used at every step. This is the point: a network with a fixed number of weights reads sequences
 # of any length, and what it learns about a word at one place it knows at every place.
@@ -114,11 +114,11 @@ def batch_of(rows: list[torch.Tensor]) -> torch.Tensor:
 # %% model
 
 
-class LanguageModel(nn.Module):
+class LanguageModel(nn.Module):  # PyTorch's base class of networks and layers
     def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(len(vocabulary), 48)
-        self.rnn = RNN(48, 96, batch_first=True, orthogonal=True)  # W_hh begins as a rotation
+        self.rnn = RNN(48, 96, batch_first=True, orthogonal=True)  # W_hh begins as a rotation, which keeps lengths
         self.scores = nn.Linear(96, len(vocabulary))  # W_hy and c
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:  # (B, T) -> (B, T, V)
@@ -203,7 +203,9 @@ for _ in range(5):
 # dL/dh_{k-1} = W_hh^T (dL/dh_k * (1 - h_k^2))
 #
 # dL/dh     the gradient of the loss by h: how much the loss changes if h rises a little
-# 1 - h^2   the slope of tanh where its value is h
+# 1 - h^2   the slope of tanh where its value is h: how fast it rises there
+# a * b     number by number:  (1, 2) * (3, 4) = (3, 8)
+# times     the table of all products of a number of the first and a number of the second: torch.outer
 # W^T       the matrix with rows and columns exchanged
 # ```
 #
@@ -256,7 +258,8 @@ print(check("ex2c", answer))
 # %% truncated [markdown]
 # ## Truncated backpropagation
 #
-# A text of a million words cannot be unrolled as a whole: all states would have to be kept. So it is read in pieces.
+# A text of a million words cannot be read in one piece: for the way back, all states would have to be kept. So it is
+# cut into pieces.
 # The state goes on from piece to piece, but the gradient stops at the cut. This is *truncated* BPTT (Williams and
 # Peng, 1990). In PyTorch, `detach()` makes the cut.
 
@@ -295,11 +298,11 @@ assert not torch.equal(both(later)[0][0, 0], both(x)[0][0, 0])  # both direction
 #
 # You have written an RNN, trained it as a language model, and computed its gradient by hand. That two directions are
 # better than one where the whole input is at hand is measured by `harken lab both-ways`
-# ([results](../lab-attention.md)): where the deciding word comes later, two directions are right in 99.8 % of the
-# cases and one in 50.2 %, which is guessing.
+# ([results](../benchmarks/lab-attention.md)): where the deciding word comes later, two directions are right in 99.8 %
+# of the cases and one in 50.2 %, which is guessing.
 #
 # The equation is in [rnn.py](../../src/harken/nn/recurrent/rnn.py), the loop over the steps in
 # [unroll.py](../../src/harken/nn/recurrent/unroll.py). To train a language model on a text of your own, see [language
-# models](../jobs/language.md).
+# models](../how-to/language.md).
 #
 # Next: [3. Vanishing and exploding gradients](3-gradients.py).

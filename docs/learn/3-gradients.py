@@ -138,8 +138,9 @@ assert curves["quiet", 1.2][-1] > 1000 and curves["driven", 1.2][-1] < 0.1  # th
 # inputs the state moves away from 0. There tanh is flatter, its slope is below 1, and the product vanishes.
 #
 # So s > 1 is *necessary* for an explosion and not *sufficient*. Here is the whole experiment of harken's lab (`harken
-# lab vanishing`), with 128 units and five seeds. It gives the gradient that is left 50 steps back. In the last
-# column, s is that of the start; training moved it to about 2 in every network:
+# lab vanishing`), with 128 units (numbers in the state) and five seeds (repetitions with other random numbers). It
+# gives the gradient that is left 50 steps back. In the last column, s is that of the start; training moved it to about
+# 2 in every network:
 #
 # | s | lectures say | no input | random inputs | random matrix | after training |
 # | --- | --- | --- | --- | --- | --- |
@@ -163,7 +164,8 @@ print(check("ex3b", answer))
 # A test of memory (after Hochreiter and Schmidhuber, 1997): the network reads one of four symbols, then a number of
 # symbols without meaning, then a question mark. Which symbol came first? Who guesses is right in 25 % of the cases.
 #
-# **Predict.** A vanilla RNN practises with 3 symbols in between. Another one practises with 30. Both get 300 updates.
+# **Predict.** A plain RNN, as in chapter 2, is called *vanilla*. One practises with 3 symbols in between. Another one
+# practises with 30. Both get 300 updates.
 # How often is each right?
 
 # %% recall
@@ -291,6 +293,7 @@ assert flows["LSTM"][0].curve("cell")[40] / flows["LSTM"][0].curve("cell")[0] > 
 #
 # The gradient by steps is kept in [trace.py](../../src/harken/nn/recurrent/trace.py), the Jacobians are in
 # [jacobian.py](../../src/harken/inspection/measures/jacobian.py), and clipping is in
-# [optimizers.py](../../src/harken/training/optimizers.py). [The lab](../lab.md) has the measurements in full.
+# [optimizers.py](../../src/harken/training/optimizers.py). [The lab](../benchmarks/lab.md) has the
+# measurements in full.
 #
 # Next: [4. LSTM and GRU](4-lstm.py).

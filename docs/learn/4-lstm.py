@@ -34,7 +34,7 @@ from harken.nn import GRU, LSTM, RNN
 # o = sigmoid(W_o x_t + U_o h_{t-1} + b_o)      output gate: how much is shown
 # h_t = o * tanh(C_t)                           the state that others see
 #
-# *    number by number:  (1, 2) * (3, 4) = (3, 8)
+# *    number by number, as in chapter 2
 # ```
 #
 # The network is by Hochreiter and Schmidhuber (1997), the forget gate by Gers et al. (2000). LSTM stands for *long
@@ -303,6 +303,6 @@ assert 4 * parameters(GRU(64, 64)) == 3 * parameters(LSTM(64, 64))
 #
 # The equations are in [lstm.py](../../src/harken/nn/recurrent/lstm.py) and
 # [gru.py](../../src/harken/nn/recurrent/gru.py). To watch the gates of a model of your own, see [gates and
-# gradients](../inspection.md). All measurements are in [the lab](../lab.md).
+# gradients](../how-to/inspect.md). All measurements are in [the lab](../benchmarks/lab.md).
 #
 # Next: [5. Encoder and decoder](5-encoder-decoder.py).

@@ -97,6 +97,9 @@ print(check("ex5a", answer))
 # One call trains a whole translator: it cuts the sentences into words, builds encoder and decoder from LSTM layers,
 # and trains them with the loss above. It learns from 20,000 sentences of 3 to 8 words, in 450 updates.
 #
+# *BLEU* (Papineni et al., 2002) is the usual measure of translations. It counts how many single words, pairs, triples
+# and groups of four words of the translation are in the *reference*, the right one. 100 means equal to the reference.
+#
 # **Predict.** Afterwards it translates new sentences of 4, 6 and 8 words. It has practised all three lengths. Which
 # share of the words is right at each length?
 
@@ -105,7 +108,7 @@ pairs = sentences(20_000, (3, 8), random.Random(1))
 model = train_translator("none", rate=4e-3, pairs=pairs, steps=450, seed=1)  # "none": without attention
 
 for source, target in sentences(2, (4, 4), random.Random(2)) + sentences(2, (8, 8), random.Random(2)):
-    print(f"source   {source}\nright    {target}\nwritten  {model.translate(source, beam=1).text}\n")
+    print(f"source   {source}\nright    {target}\nwritten  {model.translate(source, beam=1).text}\n")  # beam 1: greedy
 
 # %% picture-by-length
 lengths = (4, 5, 6, 7, 8, 10)
@@ -133,9 +136,6 @@ show(Figure("Translations without attention", [panel]))
 assert bleu[0] > bleu[2] + 15 > bleu[4] + 25
 
 # %% bleu [markdown]
-# *BLEU* (Papineni et al., 2002) is the usual measure of translations. It counts how many single words, pairs, triples
-# and groups of four words of the translation are in the reference. 100 means equal to the reference.
-#
 # Short sentences come out right. With every word more the quality falls, though all these lengths were practised.
 #
 # ## The bottleneck
@@ -178,6 +178,6 @@ for words in (4, 8, 30):
 #
 # The encoder-decoder is in [encoder_decoder.py](../../src/harken/models/encoder_decoder.py), its recurrent decoder in
 # [step.py](../../src/harken/models/recurrent/step.py). To train a translator on sentences of your own, see
-# [translation](../jobs/translate.md).
+# [translation](../how-to/translate.md).
 #
 # Next: [6. Attention](6-attention.py).

@@ -40,8 +40,8 @@ from harken.nn import (
 # c = sum over i of  a_i h_i          the context: a mixture of the states
 # ```
 #
-# In a translator, s is the state of the decoder and h_1 ... h_S are the states of the encoder. There is a new context
-# for every word that is written (Bahdanau et al., 2015).
+# In a translator, s is the state of the decoder. The states h_1 ... h_S of the encoder are keys and values at once.
+# There is a new context for every word that is written (Bahdanau et al., 2015).
 
 # %% attention-written-out
 torch.manual_seed(0)
@@ -52,7 +52,7 @@ a = e.exp() / e.exp().sum()  # softmax
 c = a @ h  # the mixture
 
 attention = Attention(DotScore(6, 6))
-context, weights = attention(s[None], attention.score.keys(h[None]), h[None], mask=None)
+context, weights = attention(s[None], attention.score.keys(h[None]), h[None], mask=None)  # [None]: a batch of one
 assert torch.allclose(context[0], c, atol=1e-6) and torch.allclose(weights[0], a, atol=1e-6)
 print("weights:", [round(weight, 2) for weight in a.tolist()], "sum", round(a.sum().item(), 3))
 
@@ -231,6 +231,6 @@ assert bleu[0] - bleu[3] < 15 and bleu[3] > 80
 #
 # The equation is in [functional.py](../../src/harken/nn/attention/functional.py), the scores are in
 # [scores.py](../../src/harken/nn/attention/scores.py). To draw the maps of a model of your own, see
-# [alignment](../alignment.md). The measurements are in [the lab](../lab-attention.md).
+# [alignment](../how-to/alignment.md). The measurements are in [the lab](../benchmarks/lab-attention.md).
 #
 # Next: [7. The Transformer](7-transformer.py).

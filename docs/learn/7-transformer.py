@@ -299,4 +299,6 @@ assert shares[1] < 0.7 < 0.95 < shares[10]
 # [multihead.py](../../src/harken/nn/attention/multihead.py), [absolute.py](../../src/harken/nn/positions/absolute.py)
 # and [block.py](../../src/harken/nn/transformer/block.py); beam search is in
 # [beam.py](../../src/harken/search/beam.py). To train a Transformer of your own, run `harken demo`, then see
-# [translation](../jobs/translate.md). The measurements are in [the lab](../lab-attention.md).
+# [translation](../how-to/translate.md). The measurements are in [the lab](../benchmarks/lab-attention.md).
+#
+# Next: [8. What comes of it](8-what-comes-of-it.py).

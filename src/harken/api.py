@@ -226,7 +226,13 @@ def distill(
         UserError: no translator, a recipe that does not fit, or a folder that is not empty.
     """
     from harken.recipe import as_recipe
-    from harken.tasks.translate.distilling import distil_pairs, has_data, int8_recipe, sized_recipe, student_recipe
+    from harken.tasks.translate.corpora.distilling import (
+        distil_pairs,
+        has_data,
+        int8_recipe,
+        sized_recipe,
+        student_recipe,
+    )
 
     out = request(out, resume, restart=False).folder
     folders = [teachers] if isinstance(teachers, str | Path) else list(teachers)

@@ -27,6 +27,7 @@ from harken.tasks.registry import job_of
 from harken.training.config import Decision
 from harken.training.device import AUTO_KEYS, choose_machine
 from harken.training.planning.fitting import UPDATES, choose_size, fit, peak_rate, regularisation
+from harken.training.task import with_settings
 
 if TYPE_CHECKING:
     from harken.training.strategies.group import Group
@@ -140,11 +141,10 @@ def resolve(recipe: Any) -> tuple[Any, tuple[Decision, ...]]:
 def choose_model(plan: Plan, started: float) -> Plan:
     """The size and the dropout of a network, where a recipe leaves them open, by the minutes that it may train."""
     recipe, prepared = plan.recipe, plan.prepared
-    train, resize, task = recipe.train, prepared.resize, prepared.task
+    train, resize = recipe.train, prepared.resize
     if resize is None or not prepared.sizes or train.max_minutes is None or train.max_steps is not None:
         return plan
 
-    original = task.model
     elapsed = lambda: time.perf_counter() - started  # noqa: E731
     size, epochs = choose_size(prepared.sizes, lambda size: resize(size).task, train, elapsed=elapsed)
     model, reason = size.model, f"at least {UPDATES:,} updates in the budget, or the smallest of three sizes"
@@ -152,7 +152,6 @@ def choose_model(plan: Plan, started: float) -> Plan:
         model = model.model_copy(update={"dropout": regularisation(recipe.model.dropout, epochs)})
     changed = [key for key in type(model).model_fields if getattr(model, key) != getattr(recipe.model, key)]
     if not changed:
-        task.model = original  # type: ignore[misc]
         return plan
     decisions = [
         Decision(f"model.{key}", getattr(model, key), f"data seen {epochs:.1f} times" if key == "dropout" else reason)
@@ -167,6 +166,7 @@ def fit_training(plan: Plan, group: Group | None = None, elapsed: float = 0.0) -
     """The open values of `[train]`, fitted to the budget and the data; called by all ranks of a group."""
     recipe = plan.recipe
     fitted = fit(plan.prepared.task, recipe.train, peak_rate(getattr(recipe, "model", None)), group, elapsed)
-    plan.prepared.task.settings = fitted.config
+    prepared = replace(plan.prepared, task=with_settings(plan.prepared.task, fitted.config))
     complete = recipe.model_copy(update={"train": fitted.config})
-    return replace(plan, recipe=complete, decisions=(*plan.decisions, *fitted.decisions), updates=fitted.updates)
+    decisions = (*plan.decisions, *fitted.decisions)
+    return replace(plan, recipe=complete, prepared=prepared, decisions=decisions, updates=fitted.updates)

@@ -153,8 +153,8 @@ class Registry:
 
 
 JOBS: tuple[str, ...] = (
-    "answer",
     "translate",
+    "answer",
     "language",
     "classify",
     "forecast",
@@ -219,7 +219,7 @@ def recipe_class(task: Any) -> Any:
         UserError: there is no such job.
     """
     if not isinstance(task, str):
-        raise UserError(f"task is {str(task)[:80]}, but must be a name, such as {JOBS[1]!r}")
+        raise UserError(f"task is {str(task)[:80]}, but must be a name, such as {JOBS[0]!r}")
     return import_module(f"harken.tasks.{task}.recipe").RECIPE if task in JOBS else TASKS.find(task).recipe
 
 

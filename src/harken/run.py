@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,9 @@ def run_recipe(
             planned = _plan(start, asked, table, group)
             if planned.recipe.train.branch_from is not None and start.state == "new":
                 require_same_trunk(planned.recipe, job, folder, Path(planned.recipe.train.branch_from))
-            recipe, prepared, notes = planned.recipe, planned.prepared, list(start.notes)
-            record = record_data(job, recipe, prepared, start, asked)
+            recipe, notes = planned.recipe, list(start.notes)
+            record = record_data(job, recipe, planned.prepared, start, asked)
+            planned = replace(planned, prepared=recorded(planned.prepared, record))
             (folder / DIGESTS).unlink(missing_ok=True)  # of the recipe that is now replaced
             atomic_write(folder / RECIPE, recipe.to_toml())
             write_digests(folder, job.artifact_names() | {PRETRAINED})
@@ -70,6 +72,7 @@ def run_recipe(
                     notes.append(str(missing))
             if progress:
                 print("\n".join([*describe(planned, group), *(f"note: {note}" for note in notes)]), flush=True)
+            prepared = planned.prepared
             trainer = Trainer(prepared.task, recipe.train, folder, display, callbacks, group, asked.started)
             state = trainer.run(resume=start.state == "resuming")
         write_card(folder, recipe, job, prepared, state)
@@ -139,28 +142,32 @@ def of_table(recipe: Any, job: Job, table: Table | None) -> Any:
         return recipe  # the job will say that it takes none
     known = type(recipe.data).model_fields
     changed = {key: None for key in job.table_instead_of if key in known} | {job.table_key: name_of(table)}
-    if recipe.data.corpus:  # its name is not the table's
+    if recipe.data.corpus and "name" in known:  # its name is not the table's
         changed["name"] = None
     return recipe.model_copy(update={"data": recipe.data.model_copy(update=changed)})
 
 
 def record_data(job: Job, recipe: Any, prepared: Prepared, start: Start, asked: Request) -> DataRecord:
-    """The content of data.json; what was accepted of changed data is also for the card.
+    """The content of data.json.
 
     Raises:
         ChangedDataError: the files are the same, but their splits are not.
     """
     parts, changes = digests_of(prepared.data), start.changes
-    prepared.data = None  # frees the corpus
     if start.record is not None and not changes:
         changes = start.record.changes_of_parts(parts)
         require_same_data(asked, changes)
     record = DataRecord.of(job, recipe, parts, None if changes else start.record)
     record.accept(start.record, changes)
-    if accepted := record.format_accepted():
-        prepared.facts["data changed on resuming"] = accepted
-    prepared.facts["data fingerprint"] = f"{record.fingerprint[:16]}, see {DATA}"
     return record
+
+
+def recorded(prepared: Prepared, record: DataRecord) -> Prepared:
+    """The run with what its card says of the data, and without the corpus, which training does not need."""
+    accepted = record.format_accepted()
+    changed = {"data changed on resuming": accepted} if accepted else {}
+    facts = {**prepared.facts, **changed, "data fingerprint": f"{record.fingerprint[:16]}, see {DATA}"}
+    return replace(prepared, data=None, sizes=(), resize=None, facts=facts)
 
 
 def describe(planned: Plan, group: Group | None = None) -> list[str]:

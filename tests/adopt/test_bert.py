@@ -75,10 +75,13 @@ def byte_level(folder: Path) -> Any:
 
 @pytest.fixture(scope="module", params=NAMES)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return make_pair(request.param, tmp_path_factory.mktemp("model"))
+
+
+def make_pair(name: str, folder: Path) -> Pair:
     """A small model with random weights, and rows without a piece."""
-    folder = tmp_path_factory.mktemp("model")
-    kind = request.param.split()[0]
-    tokenizer = byte_level(folder) if kind == "roberta" else word_pieces(folder, request.param != "bert cased")
+    kind = name.split()[0]
+    tokenizer = byte_level(folder) if kind == "roberta" else word_pieces(folder, name != "bert cased")
     special = {"pad_token_id": tokenizer.pad_token_id}
     config, network = {
         "bert": (transformers.BertConfig, transformers.BertForMaskedLM),
@@ -93,7 +96,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             if "norm" in name.lower() and name.endswith("weight"):
                 weight += 1
     model.save_pretrained(folder)
-    own = adopt(folder, tmp_path_factory.mktemp("adopted") / "model")
+    own = adopt(folder, folder / "adopted")
     first = [tokenizer.pad_token_id, tokenizer.unk_token_id, tokenizer.mask_token_id, tokenizer.sep_token_id]
     first.append(tokenizer.cls_token_id)
     others = iter(range(len(first), own.tokenizer.size))

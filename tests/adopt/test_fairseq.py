@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,8 +22,12 @@ from harken.data.tokenizers.marks import forced_tokens
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, UNK
 from harken.errors import UserError
 from harken.export import export_model
+from harken.models.build import build_model
 from harken.search.compiled import KERNELS, prepare
 from harken.search.dispatch import COMPILED
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "export"))
+from models import run_onnx
 
 transformers = pytest.importorskip("transformers", reason="the package transformers is not installed")
 sentencepiece = pytest.importorskip("sentencepiece")
@@ -38,6 +43,7 @@ SHAPE = {
     "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2, "decoder_attention_heads": 2,
     "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_position_embeddings": 160, "init_std": 0.3, "dropout": 0.0,
 }  # fmt: skip
+PAIRS = {"bart": None, "nllb": "eng_Latn-fra_Latn"}
 NAMES = ["bart", "mbart", "mbart50", "m2m", "nllb"]
 
 
@@ -72,18 +78,25 @@ def train_pieces(lines: list[str], kind: str) -> bytes:
     return model.getvalue()
 
 
-@pytest.fixture(scope="module")
-def lines() -> list[str]:
-    """500 lines of several scripts."""
+def several_scripts() -> list[str]:
+    """500 lines."""
     pairs = load_phrasebook(train=600).train
     texts = [pair.source for pair in pairs[:200]] + [pair.target.capitalize() for pair in pairs[200:350]]
     return texts + [f"{text} {number}" if number % 2 else text for number in range(25) for text in SCRIPTS]
 
 
+@pytest.fixture(scope="module")
+def lines() -> list[str]:
+    return several_scripts()
+
+
 @pytest.fixture(scope="module", params=NAMES)
 def peer(request: pytest.FixtureRequest, lines: list[str], tmp_path_factory: pytest.TempPathFactory) -> Peer:
-    name = request.param
-    folder = tmp_path_factory.mktemp(name)
+    return make_peer(request.param, lines, tmp_path_factory.mktemp(request.param))
+
+
+def make_peer(name: str, lines: list[str], folder: Path) -> Peer:
+    """A small model with random weights in a folder, adopted in a folder of it."""
     tokenizer = write_tokenizer(folder, name, lines)
     config, kind = {
         "bart": (transformers.BartConfig, transformers.BartForConditionalGeneration),
@@ -108,7 +121,7 @@ def peer(request: pytest.FixtureRequest, lines: list[str], tmp_path_factory: pyt
             model.model.decoder.layer_norm.bias += model.model.shared.weight[2] * 3
     model.generation_config.num_beams = 3
     model.save_pretrained(folder)
-    own = adopt(folder, folder / "adopted", {"bart": None, "nllb": "eng_Latn-fra_Latn"}.get(name, "en-fr"))
+    own = adopt(folder, folder / "adopted", PAIRS.get(name, "en-fr"))
     return Peer(name, folder, model, tokenizer, own, None if name == "mbart" else first)
 
 
@@ -277,11 +290,77 @@ def test_commands_and_refusals(peer: Peer, tmp_path: Path) -> None:
             adopt(peer.folder, tmp_path / "other")
 
 
-def test_export_is_refused_where_tokens_stand_around_every_text(peer: Peer, tmp_path: Path) -> None:
-    for name in ("onnx", "ctranslate2", "huggingface"):
-        with pytest.raises(UserError, match="has no form for tokens around every text"):
-            export_model(peer.own, name, tmp_path / name)
-        assert not (tmp_path / name).exists()
+def test_an_exported_model_is_that_of_before(peer: Peer, lines: list[str], tmp_path: Path) -> None:
+    folder = export_model(peer.own, "huggingface", tmp_path / "exported")
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    assert type(model) is type(peer.model) and type(tokenizer).__name__ == type(peer.tokenizer).__name__
+    chosen = [*lines[:6], *SCRIPTS[:2]]
+    batch, again = (one(chosen, return_tensors="pt", padding=True) for one in (peer.tokenizer, tokenizer))
+    assert torch.equal(batch.input_ids, again.input_ids)
+    target = torch.randint(4, 150, (8, 7))
+    target[:, 0] = start = peer.model.config.decoder_start_token_id
+    assert model.config.decoder_start_token_id == start
+    with torch.no_grad():
+        theirs, own = (one(**batch, decoder_input_ids=target).logits for one in (peer.model, model))
+    assert theirs.abs().max() > 1
+    assert (own - theirs).abs().max() < 1e-5
+    generation = model.generation_config
+    assert (generation.forced_bos_token_id, generation.num_beams) == (peer.forced, 3)
+    returned = adopt(folder, tmp_path / "again", PAIRS.get(peer.name, "en-fr"))
+    assert [result.text for result in returned.translate(chosen)] == [
+        result.text for result in peer.own.translate(chosen)
+    ]
+
+
+def test_a_fine_tuned_model_is_exported(peer: Peer, lines: list[str], tmp_path: Path) -> None:
+    """Its start has another embedding than its end; M2M-100 and NLLB keep their positions and have no output bias."""
+    if peer.name not in ("bart", "mbart50", "nllb"):
+        pytest.skip("the same code as of the others")
+    own = harken.load(peer.own.folder)
+    trained = build_model(own.recipe.model, own.source.size, own.target.size)
+    with torch.no_grad():
+        for parameter, other in zip(own.model.parameters(), trained.parameters(), strict=True):
+            parameter.add_(torch.randn_like(parameter) * 0.01 * other.requires_grad)
+    folder = export_model(own, "huggingface", tmp_path / "exported")
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    start, mapping = model.config.decoder_start_token_id, torch.cat((peer.ids(), torch.tensor([BOS])))
+    assert start == len(peer.ids())
+    batch = tokenizer(lines[:6], return_tensors="pt", padding=True)
+    target = torch.randint(4, 150, (6, 7))
+    target[:, 0] = start
+    source = own.read(lines[:6]).batch(range(6), "cpu")
+    with torch.no_grad():
+        theirs = model(**batch, decoder_input_ids=target).logits
+        logits = own.model.logits(own.model(source.ids, source.lengths, mapping[target]))
+    assert (logits[..., mapping[:-1]] - theirs[..., :-1]).abs().max() < 1e-5
+
+
+def test_exports_to_other_runtimes(
+    peer: Peer, lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CTranslate2 and onnxruntime give the tokens of greedy search; the marks of a source are in its pieces."""
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="the package ctranslate2 is not installed")
+    pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
+    monkeypatch.setenv("HARKEN_KERNELS", "off")
+    own, chosen = harken.load(peer.own.folder), lines[:100:16]
+    with torch.no_grad():
+        own.model.output_bias[EOS] -= 6  # outputs are not empty
+    results = own.translate(chosen, beam=1, max_length_factor=0.01, max_length_extra=20)
+    expected = [result.token_ids for result in results]
+    forced = forced_tokens(own.target)
+    folder = export_model(own, "ctranslate2", tmp_path / "ct2")
+    other = ctranslate2.Translator(str(folder), compute_type="float32", inter_threads=1, intra_threads=1)
+    pieces = [own.source.pieces(ids) for ids in own.source.encode_all(chosen)]
+    prefix = [own.target.pieces(forced)] * len(pieces) if forced else None
+    limits = {"min_decoding_length": 0, "max_decoding_length": 20}
+    found = other.translate_batch(pieces, target_prefix=prefix, beam_size=1, **limits)
+    assert [result.hypotheses[0][:20] for result in found] == [own.target.pieces(ids) for ids in expected]
+    assert max(map(len, expected)) > 3
+    about = json.loads((export_model(own, "onnx", tmp_path / "onnx") / "harken.json").read_text())
+    assert about["target_prefix"] == forced
+    assert run_onnx(tmp_path / "onnx", about, own.source.encode(chosen[0]), 20) == expected[0]
 
 
 def test_fine_tuning_reads_and_writes_the_same_tokens(peer: Peer, lines: list[str], tmp_path: Path) -> None:

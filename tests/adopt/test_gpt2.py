@@ -46,13 +46,16 @@ def random_lines(count: int, seed: int = 1) -> list[str]:
 
 @pytest.fixture(scope="module", params=["tied", "untied"])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return make_pair(request.param, tmp_path_factory.mktemp("gpt2"))
+
+
+def make_pair(kind: str, folder: Path) -> Pair:
     """A small GPT-2 with random weights."""
-    folder = tmp_path_factory.mktemp("gpt2")
     trained = tokenizers.ByteLevelBPETokenizer()
     trained.train_from_iterator(random_lines(300, seed=2), vocab_size=400, special_tokens=[END], show_progress=False)
     trained.save_model(str(folder))
     tokenizer = transformers.GPT2Tokenizer.from_pretrained(folder)
-    if request.param == "tied":  # as newer folders are: tokenizer.json, without the two older files
+    if kind == "tied":  # as newer folders are: tokenizer.json, without the two older files
         tokenizer.save_pretrained(folder)
         assert (folder / "tokenizer.json").is_file()
         for name in ("vocab.json", "merges.txt"):
@@ -60,7 +63,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     size, end = trained.get_vocab_size(), trained.token_to_id(END)
     config = transformers.GPT2Config(
         vocab_size=size + 3, n_positions=48, n_embd=32, n_layer=3, n_head=4, bos_token_id=end, eos_token_id=end,
-        tie_word_embeddings=request.param == "tied",
+        tie_word_embeddings=kind == "tied",
     )  # fmt: skip
     torch.manual_seed(3)
     model = transformers.GPT2LMHeadModel(config).eval()
@@ -68,7 +71,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         for weight in model.parameters():
             weight.normal_(std=0.3)
     model.save_pretrained(folder)
-    own = adopt(folder, tmp_path_factory.mktemp("adopted") / "model")
+    own = adopt(folder, folder / "adopted")
     others = iter(range(4, own.tokenizer.size))
     return Pair(
         folder, model, tokenizer, own,

@@ -43,8 +43,11 @@ def lines() -> list[str]:
 
 @pytest.fixture(scope="module")
 def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_marian(tmp_path_factory.mktemp("opus-mt-en-fr"))
+
+
+def write_marian(folder: Path) -> Path:
     """A folder like those of OPUS-MT, with random weights."""
-    folder = tmp_path_factory.mktemp("opus-mt-en-fr")
     corpus = load_phrasebook(train=2000)
     source = train_pieces([pair.source for pair in corpus.train], 200)
     target = train_pieces([pair.target for pair in corpus.train], 220)

@@ -6,6 +6,7 @@ import io
 import json
 import random
 import shutil
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,11 +18,15 @@ from harken.adopt import adopt
 from harken.cli.app import app
 from harken.data.tokenizers.tokens import BOS, EOS
 from harken.errors import UserError
-from harken.kernels.decoding.description import Undescribed
+from harken.export import export_model
 from harken.models.build import build_model
 from harken.models.config import TransformerConfig
-from harken.models.transformer.description import describe_stack
-from harken.models.transformer.packed import is_supported
+from harken.models.transformer.packed import why_not_blocks
+from harken.search.compiled import prepare
+from harken.search.dispatch import COMPILED
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "export"))
+from models import run_onnx
 
 transformers = pytest.importorskip("transformers", reason="the package transformers is not installed")
 sentencepiece = pytest.importorskip("sentencepiece")
@@ -53,8 +58,12 @@ def random_lines(count: int, seed: int = 1) -> list[str]:
 
 @pytest.fixture(scope="module", params=KINDS)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return make_pair(request.param, tmp_path_factory.mktemp("t5"))
+
+
+def make_pair(kind: str, folder: Path) -> Pair:
     """A small T5 with random weights; heads are not D / N wide, and there are rows without a piece."""
-    folder, pieces = tmp_path_factory.mktemp("t5"), io.BytesIO()
+    pieces = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(random_lines(400, seed=2)), model_writer=pieces, vocab_size=220, hard_vocab_limit=False,
         pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2,
@@ -64,7 +73,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     config = transformers.T5Config(
         vocab_size=size + 100 + 12, d_model=32, d_kv=6, num_heads=4, d_ff=48, num_layers=3, num_decoder_layers=2,
         decoder_start_token_id=0, relative_attention_num_buckets=8, relative_attention_max_distance=12,
-        **KINDS[request.param],
+        **KINDS[kind],
     )  # fmt: skip
     torch.manual_seed(3)
     model = transformers.T5ForConditionalGeneration(config).eval()
@@ -74,12 +83,12 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
                 weight.normal_(std=0.3 if "shared" in name or "bias" in name else 0.15)
             else:
                 weight.uniform_(0.5, 1.5)
-        if request.param == "v1.1":  # with an output layer of its own
+        if kind == "v1.1":  # with an output layer of its own
             model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight) * 0.1)
-        model.lm_head.weight[1] *= {"v1.0": 9, "v1.1": 4, "gated": 6}[request.param]  # sentences end
+        model.lm_head.weight[1] *= {"v1.0": 9, "v1.1": 4, "gated": 6}[kind]  # sentences end
     model.save_pretrained(folder)
     tokenizer = transformers.T5Tokenizer.from_pretrained(folder)
-    own = adopt(folder, tmp_path_factory.mktemp("adopted") / "model")
+    own = adopt(folder, folder / "adopted")
     ids = {piece: index for index, piece in enumerate(own.source.pieces(range(own.source.size)))}
     rows = [f"<row_{row}>" for row in range(config.vocab_size)]
     for text, row in tokenizer.get_vocab().items():
@@ -124,7 +133,13 @@ def test_the_same_logits_padded_or_not(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_the_same_translations(pair: Pair, beam: int) -> None:
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_same_translations(pair: Pair, beam: int, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if compiled:
+        prepare(pair.own.model)
+        monkeypatch.setattr("harken.search.dispatch.BACKENDS", (COMPILED,))
+    else:
+        monkeypatch.setenv("HARKEN_KERNELS", "off")
     lines = random_lines(21, seed=5)
     batch, _, _ = own_batch(pair, lines)
     options = {"max_new_tokens": 30, "early_stopping": beam > 1, "length_penalty": 1.0, "bad_words_ids": [[0]]}
@@ -143,36 +158,62 @@ def test_the_same_translations(pair: Pair, beam: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"norm_kind": "rms"}, "model.norm_kind"),
-        ({"bias": False}, "model.bias"),
-        ({"head_width": 6}, "model.head_width"),
-        ({"positions": "buckets", "buckets": 8}, "model.positions"),
-        ({"activation": "geglu"}, "model.activation"),
-    ],
+    "options",
+    [{"norm_kind": "rms"}, {"bias": False}, {"head_width": 6}, {"positions": "buckets", "buckets": 8}],
 )
-def test_fast_paths_are_not_chosen(options: dict[str, Any], name: str) -> None:
+def test_packed_sentences_need_other_options(options: dict[str, Any]) -> None:
     model: Any = build_model(TransformerConfig(layers=2, width=8, heads=2, feedforward=12, **options), 20, 20)
-    assert model.describe_for_decoding() is None
-    with pytest.raises(Undescribed, match=name):
-        describe_stack(model.encoder.stack)
-    assert is_supported(model) == ("activation" in options)  # packed sentences run through the same activations
+    assert why_not_blocks(model) is not None
 
 
 def test_commands_work_on_an_adopted_model(pair: Pair, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("the cat sleeps\n", encoding="utf-8")
     translated = CliRunner().invoke(app, ["translate", str(pair.own.folder), str(tmp_path / "in.txt")])
     assert translated.exit_code == 0 and translated.output.count("\n") == 1
-    for name in ("onnx", "ctranslate2"):
-        exported = CliRunner().invoke(
-            app, ["export", str(pair.own.folder), "--out", str(tmp_path / name), "--to", name]
-        )
-        assert exported.exit_code == 2 and "has no form for model." in exported.output
+
+
+def test_an_exported_model_is_that_of_before(pair: Pair, tmp_path: Path) -> None:
+    folder = export_model(pair.own, "huggingface", tmp_path / "exported")
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    lines = [*random_lines(7), "the <extra_id_0> cat <extra_id_31>"]
+    batch, again = (one(lines, return_tensors="pt", padding=True) for one in (pair.tokenizer, tokenizer))
+    assert torch.equal(batch.input_ids, again.input_ids)
+    target = torch.randint(3, pair.model.config.vocab_size, (8, 25))
+    target[:, 0] = 0
+    with torch.no_grad():
+        theirs, own = (one(**batch, decoder_input_ids=target).logits for one in (pair.model, model))
+    assert (own - theirs).abs().max() < 1e-5
+    returned = adopt(folder, tmp_path / "again")
+    assert [one.text for one in returned.translate(lines)] == [one.text for one in pair.own.translate(lines)]
+
+
+def test_exports_to_other_runtimes(pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="the package ctranslate2 is not installed")
+    pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
+    monkeypatch.setenv("HARKEN_KERNELS", "off")
+    own, chosen = pair.own, random_lines(8, seed=5)
+    limits = {"max_length_factor": 0.01, "max_length_extra": 20}
+    expected = [result.token_ids for result in own.translate(chosen, beam=1, **limits)]
+    folder = export_model(own, "ctranslate2", tmp_path / "ct2")
+    other = ctranslate2.Translator(str(folder), compute_type="float32", inter_threads=1, intra_threads=1)
+    pieces = [own.source.pieces(ids) for ids in own.source.encode_all(chosen)]
+    found = other.translate_batch(pieces, beam_size=1, min_decoding_length=0, max_decoding_length=20)
+    assert [result.hypotheses[0] for result in found] == [own.target.pieces(ids) for ids in expected]
+    about = json.loads((export_model(own, "onnx", tmp_path / "onnx") / "harken.json").read_text())
+    for line, ids in zip(chosen[:3], expected, strict=False):
+        assert run_onnx(tmp_path / "onnx", about, own.source.encode(line), 20) == ids
+
+
+def test_int8(pair: Pair) -> None:
+    lines = random_lines(5)
+    own, fast = pair.own.translate(lines, beam=1), pair.own.translate(lines, beam=1, precision="int8")
+    assert [one.score for one in fast] == pytest.approx([one.score for one in own], abs=0.5)
+    assert [one.score for one in fast] != [one.score for one in own]
 
 
 def test_folders_that_are_refused(pair: Pair, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(pair.folder, tmp_path / "copy"))
+    folder = Path(shutil.copytree(pair.folder, tmp_path / "copy", ignore=shutil.ignore_patterns("adopted")))
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"feed_forward_proj": "gated-tanh"}))
     with pytest.raises(UserError, match="gated-tanh"):

@@ -14,8 +14,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are read from /proc")
-def test_a_small_attack_is_counted_and_recorded(tiny_model: Callable[[str], Path], tmp_path: Path) -> None:
-    attacks = "broken,idle,half-sent,sigkill,sigterm"
+@pytest.mark.parametrize(
+    "attacks", ["idle", pytest.param("broken,idle,half-sent,sigkill,sigterm", marks=pytest.mark.slow)]
+)
+def test_a_small_attack_is_counted_and_recorded(
+    tiny_model: Callable[[str], Path], tmp_path: Path, attacks: str
+) -> None:
     bounds = ["--attack-seconds", "2", "--attack-connections", "50", "--sentences", "100", "--parts", attacks]
     command = [sys.executable, str(ROOT / "benchmarks" / "serving.py"), str(tiny_model("phrasebook-transformer"))]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
@@ -27,7 +31,8 @@ def test_a_small_attack_is_counted_and_recorded(tiny_model: Callable[[str], Path
     (file,) = tmp_path.glob("*-serving-attack.json")
     record = json.loads(file.read_text(encoding="utf-8"))["attacks"]
     assert list(record) == attacks.split(",")
-    for name in ("broken", "idle", "half-sent"):
+    for name in record.keys() & {"broken", "idle", "half-sent"}:
         assert record[name]["answers"].keys() == {"200"} and record[name]["holds"], record[name]
-    assert "50 idle connections" in record["idle"]["sent"] and record["sigkill"]["answers"]["200"] > 0
+    assert "50 idle connections" in record["idle"]["sent"]
+    assert "sigkill" not in record or record["sigkill"]["answers"]["200"] > 0
     assert done.stdout.count("| yes |") + done.stdout.count("| **no** |") == len(record)

@@ -107,7 +107,7 @@ class FakeTranslator:
         wanted = [pair.target for pair in pairs]
         gold = pairs[0].alignment is not None
         scores = corpus_bleu(hypotheses, wanted), corpus_chrf(hypotheses, wanted), exact_match(hypotheses, wanted)
-        return FakeEvaluation(*scores, 0.125 if gold else None, hypotheses)
+        return FakeEvaluation(*scores, 0.125 if gold else None, hypotheses, references=tuple(wanted))
 
     def _one(self, text: str, attention: bool) -> FakeTranslation:
         weights = np.eye(len(text.split())) if attention and self.attends else None

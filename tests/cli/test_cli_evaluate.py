@@ -40,6 +40,15 @@ def test_files_are_scored(api: Any, run: Callable[..., Any], model: Path, files:
     assert exact == "exact match\t100.00\tpercent right as a whole; 100.00 to 100.00, 95% interval"
 
 
+def test_scores_and_translations_are_written(
+    api: Any, run: Callable[..., Any], model: Path, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    done = run("evaluate", model, "--source", files[0], "--reference", files[1], "--out", tmp_path / "out", "--json")
+    assert json.loads((tmp_path / "out" / "scores.json").read_text()) == json.loads(done.stdout)
+    rows = [json.loads(line) for line in (tmp_path / "out" / "outputs.jsonl").read_text().splitlines()]
+    assert rows == [{"output": line.upper(), "reference": line.upper()} for line in LINES]
+
+
 def test_splits_of_the_models_own_corpus_are_scored_with_their_links(
     api: Any, run: Callable[..., Any], model: Path, corpus: Corpus
 ) -> None:

@@ -63,3 +63,17 @@ def test_words_have_vectors(run: Callable[..., Any], tiny_model: Callable[[str],
         json.loads, run("vectors", folder, "--json", "--layers", stdin="the cat sleeps\n").stdout.splitlines()
     )
     assert len(found["vectors"]) == len(layers) and found["words"] == ["the", "cat", "sleeps"]
+
+
+def test_further_operations_have_commands(run: Callable[..., Any], tiny_model: Callable[[str], Path]) -> None:
+    folder = tiny_model("phrasebook-transformer")
+    lines = run(
+        "alternatives", folder, "--count", "2", "--beam", "3", stdin="the cat sleeps\na dog\n"
+    ).stdout.splitlines()
+    best = harken.load(folder, "cpu").alternatives("the cat sleeps", "", 2, beam=3)
+    assert [json.loads(line)["source"] for line in lines] == ["the cat sleeps", "a dog"]
+    assert [one["text"] for one in json.loads(lines[0])["alternatives"]] == [other.text for other in best]
+    wrong = run("alternatives", tiny_model("opinions-classify"), stdin="a\n")
+    assert wrong.exit_code == 2 and "the task 'classify', whose job has no 'alternatives'" in wrong.stderr
+    gates = run("gates", tiny_model("opinions-classify"), "--units", stdin="a fine film\n")
+    assert gates.exit_code == 0 and len(gates.stdout.splitlines()) == 1 and json.loads(gates.stdout)

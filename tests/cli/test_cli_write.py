@@ -23,9 +23,6 @@ class FakePenman:
         points = [np.array([[0, 0, 0], [length, seed + (bias or 0), 1]]) for length in lengths]
         return [Strokes(one, text, finished=seed < 9) for one, text in zip(points, texts, strict=True)]
 
-    def unseen_words(self, text: str) -> list[str]:
-        return []
-
 
 @pytest.fixture(autouse=True)
 def penman(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,9 @@
 """Small translators with random weights for the tests of exports."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -47,3 +49,25 @@ def make_model(folder: Path, base: list[str], *overrides: str) -> Translator:
     loaded = harken.load(folder, device="cpu")
     loaded.threads.count = 1
     return loaded
+
+
+def run_onnx(folder: Path, about: dict[str, Any], ids: list[int], most: int) -> list[int]:
+    """Greedy search over an exported model as docs/export.md has it."""
+    import onnxruntime
+
+    encoder, decoder = (onnxruntime.InferenceSession(folder / about[name]) for name in ("encoder", "decoder"))
+    source = np.array([[*ids, EOS]])
+    lengths = np.array([source.shape[1]])
+    names = about["memory"] + about["state"]
+    tensors = dict(zip(names, encoder.run(None, {"source": source, "lengths": lengths}), strict=True))
+    tokens, written = np.array([about["tokens"]["bos"]]), []
+    for step in range(most):
+        logits, *after = decoder.run(None, {"tokens": tokens, "lengths": lengths, **tensors})
+        tensors |= dict(zip(about["state"], after, strict=True))
+        logits[:, about["never_written"]] = -np.inf
+        forced = about["target_prefix"][step : step + 1]
+        tokens = np.array(forced) if forced else logits.argmax(-1)
+        if tokens[0] == EOS:
+            break
+        written.append(int(tokens[0]))
+    return written

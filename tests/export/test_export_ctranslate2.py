@@ -7,7 +7,7 @@ import pytest
 
 from harken.errors import UserError
 from harken.export import export_model
-from harken.tasks.translate.searching import search
+from harken.tasks.translate.decoding.searching import search
 
 sys.path.insert(0, str(Path(__file__).parent))
 from models import ENGLISH, RECURRENT, TRANSFORMER, make_model

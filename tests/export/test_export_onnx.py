@@ -71,7 +71,7 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
 
 
 class OnnxTranslator:
-    """The loop of docs/export.md."""
+    """The loop of docs/how-to/export.md."""
 
     def __init__(self, folder: Path) -> None:
         self.about = json.loads((folder / "harken.json").read_text())

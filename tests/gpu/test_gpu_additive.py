@@ -85,7 +85,7 @@ def error(found: Tensor, right: Tensor) -> float:
 def test_float32_equals_the_reference(case: Case, kind: str, causal: bool) -> None:
     scale = 15.0 if kind == "random" else 1.0  # beyond 17 other code runs
     parts, mask = inputs(case, torch.float32, scale), mask_for(case, kind)
-    assert kernels.is_supported(parts[0], parts[1], parts[3])
+    assert kernels.ADDITIVE_ATTENTION.supports(parts[0], parts[1], parts[3])
     grad_output = torch.randn(*case[0], case[1], case[4], device="cuda")
     exact = answers(additive_attend_with_weights, [part.double() for part in parts], mask, causal, grad_output)
     for found, right in zip(answers(additive_attend, parts, mask, causal, grad_output), exact, strict=True):
@@ -144,10 +144,10 @@ def test_switch_autocast_and_strides(monkeypatch: pytest.MonkeyPatch) -> None:
     turned = [part if part.dim() == 1 else part.transpose(0, 1).contiguous().transpose(0, 1) for part in parts]
     assert error(additive_attend(*turned), right) < 2e-5
     monkeypatch.setattr(kernels, "SMALLEST", 10**9)
-    assert not kernels.is_supported(parts[0], parts[1], parts[3])
+    assert not kernels.ADDITIVE_ATTENTION.supports(parts[0], parts[1], parts[3])
     monkeypatch.setattr(kernels, "SMALLEST", 0)
     monkeypatch.setenv("HARKEN_KERNELS", "off")
-    assert not kernels.is_supported(parts[0], parts[1], parts[3])
+    assert not kernels.ADDITIVE_ATTENTION.supports(parts[0], parts[1], parts[3])
     assert torch.equal(additive_attend(*parts), additive_attend_with_weights(*parts)[0])
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -16,11 +17,11 @@ from harken.cli.app import app
 from harken.errors import UserError
 from harken.inspection import Picture
 from harken.inspection.figure import Bars, Figure, Group
-from harken.learn import EXERCISES, Chapter, chapters, check, show
+from harken.learn import EXERCISES, Chapter, chapters, check, read_answer, show
 
 ROOT = Path(__file__).parent.parent.parent
 CHAPTERS = chapters()
-TRAIN_LONGER = (2, 5, 6)  # about 20 seconds of an idle core
+TRAIN_LONGER = (2, 5, 6, 8)  # about 20 seconds of an idle core
 each_chapter = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.path.stem)
 
 
@@ -125,6 +126,54 @@ def test_rounded_answers_count_and_whole_numbers_are_exact() -> None:
     assert check("ex1a", 1.41).right and not check("ex1a", 1.5).right
     assert check("ex1a", torch.tensor(1.414)).right
     assert not check("ex1b", 2_500_001).right
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("ex1a", "2 ** 0.5", 2**0.5),
+        ("ex1b", "-(3 - 5) / 4", 0.5),
+        ("ex1c", "exp(log(4))", 4),
+        ("ex3c", "[.6, -1]", [0.6, -1]),
+    ],
+)
+def test_written_answers_are_computed(name: str, text: str, value: Any) -> None:
+    assert torch.as_tensor(read_answer(name, text)).tolist() == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "many", "1 +", "__import__('os')", "open('x')", "(1).real", "[1 for x in 2]", "9e99 ** 9e99", "1 / 0",
+        "'a' * 3", "lambda: 1", "exp(1, 2)", "x", "1 if 2 else 3", "(" * 400, "exp", "1" * 600,
+    ],
+)  # fmt: skip
+def test_what_is_no_answer_is_refused_and_never_executed(text: str) -> None:
+    with pytest.raises(UserError, match=r"cannot be read.*; write a number"):
+        read_answer("ex1a", text)
+
+
+def test_a_formula_of_wrong_shapes_or_names_is_refused() -> None:
+    with pytest.raises(UserError, match="write a formula of x, h, W_xh, W_hh, b; you may use"):
+        read_answer("ex2a", "W_xh @ h + q")
+    with pytest.raises(UserError, match=r"cannot be read \("):
+        read_answer("ex2a", "W_xh @ h")
+
+
+def test_a_chapter_becomes_a_page_with_outputs_and_pictures(tmp_path: Path) -> None:
+    path = tmp_path / "9-tiny.py"
+    path.write_text(
+        "# %% title [markdown]\n# # 9. Tiny\n#\n# Text.\n\n# %% sum\nx = 2 + 3\nprint(x)\n"
+        "print('done')\n\n# %% picture\n"
+        "from harken.inspection.figure import Bars, Figure, Group\nfrom harken.learn import show\nprint('before')\n"
+        "show(Figure('Weights', [Bars('', '', '', ['a'], [Group('', [x])])]))\nprint('after')\n"
+    )
+    page = Chapter.read(path).to_markdown(tmp_path / "pages")
+    assert page.startswith("# 9. Tiny\n\nText.\n\n```python\nx = 2 + 3\n")
+    assert "```text\n5\ndone\n```" in page
+    assert "```text\nbefore\n```\n\n![Weights](9-tiny-picture-1.svg)\n\n```text\nafter\n```\n" in page
+    assert "<svg" in (tmp_path / "pages" / "9-tiny-picture-1.svg").read_text()
+    assert [file.name for file in (tmp_path / "pages").iterdir()] == ["9-tiny-picture-1.svg"]
 
 
 def test_no_answer_and_no_such_exercise() -> None:

@@ -2,7 +2,7 @@
 `harken.nn` with the same names: what torch's class passes, ours passes.
 
 Each check runs over all entries of torch's table in the slow tests, and over every so many of them otherwise. What does
-not pass is listed in `docs/torch-modules.md` with the reason; an entry listed there that passes fails the test.
+not pass is listed in `docs/reference/torch-modules.md` with the reason; an entry listed there that passes fails the test.
 `TransformerEncoder` is left out, since torch's cases pass it layers of `torch.nn`; `TransformerEncoderLayer` and
 `Transformer` cover its parts.
 """
@@ -37,7 +37,7 @@ with pytest.MonkeyPatch.context() as patch:  # its import would forbid other tes
     patch.setattr(torch.backends, "disable_global_flags", lambda: None)
     common_modules = pytest.importorskip("torch.testing._internal.common_modules")
 
-PAGE = Path(__file__).parents[2] / "docs" / "torch-modules.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "torch-modules.md"
 NAMES = (
     "RNNCell", "LSTMCell", "GRUCell", "RNN", "LSTM", "GRU",
     "MultiheadAttention", "TransformerEncoderLayer", "TransformerDecoderLayer", "Transformer",

@@ -8,7 +8,7 @@ import harken
 from harken.data.text.parallel import read_corpus
 
 pytestmark = [pytest.mark.slow, pytest.mark.shared]
-MOST_LOST = 0.5  # BLEU; docs/decoding.md has the figures of a longer run
+MOST_LOST = 0.5  # BLEU; docs/benchmarks/decoding.md has the figures of a longer run
 SMALL = [
     *("data.pair=en-fr", "tokenizer.size=4000"),
     *("model.layers=2", "model.width=128", "model.feedforward=512", "model.dropout=0.1"),

@@ -10,6 +10,7 @@ import pytest
 
 from harken.recipe import load_recipe
 from harken.recipe.infer import infer, recipe_file
+from harken.recipe.look import look
 
 DAYS = [datetime(2020, 1, 1) + timedelta(days=day) for day in range(2000)]
 HOURS = [datetime(2020, 1, 1) + timedelta(hours=hour) for hour in range(1500)]
@@ -86,3 +87,26 @@ def test_dates_that_training_refuses_are_inferred_without_a_season(tmp_path: Pat
     assert infer(path).data["season"] == 1
     recipe, _, _ = recipe_file(path, tmp_path / "a.toml", ["data.date_column=none"])
     assert load_recipe(recipe).data.date_column == "none"
+
+
+@pytest.mark.parametrize(("lowest", "transform"), [(0.5, None), (0.0, "none")])
+def test_a_series_with_values_of_0_has_no_logarithm(tmp_path: Path, lowest: float, transform: str | None) -> None:
+    """Also where they are in the held-out part alone, of which the run would learn too late."""
+    values = [*wave(130, 7)[:-1], lowest]
+    assert infer(write(tmp_path / "a.csv", day=DAYS[:130], y=values)).data.get("transform") == transform
+    rows = [[f"T{number}", *wave(20, 4)[:-1], lowest] for number in range(12)]
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "".join(",".join(map(str, row)) + "\n" for row in [["V1", *(f"V{n}" for n in range(2, 22))], *rows])
+    )
+    assert infer(path).data.get("transform") == transform
+
+
+def test_a_look_at_rows_of_series_shows_their_lengths_and_no_columns(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    rows = [["V1", *(f"V{n}" for n in range(2, 32))]]
+    rows += [[f"T{number}", *range(1, 20 + number), *[""] * (11 - number)] for number in range(12)]
+    path.write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
+    report = look(path)
+    assert (report.task, report.columns) == ("forecast", [])
+    assert report.more == {"series": "12; steps: median 25, 95% 29, most 30"}

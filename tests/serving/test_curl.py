@@ -1,4 +1,4 @@
-"""The curl examples of docs/serving.md, run against a server."""
+"""The curl examples of docs/how-to/serve.md, run against a server."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from harken.serving.settings import ServerSettings
 
 from .conftest import listening
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "serving.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "how-to" / "serve.md"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

@@ -2,8 +2,10 @@
 
 import io
 import os
+import shutil
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -268,3 +270,22 @@ def test_only_served_languages_are_detected() -> None:
 )  # fmt: skip
 def test_short_sentences_are_told_apart(text: str, language: str) -> None:
     assert Detector(["en", "fr", "de", "es", "ja", "ru"]).detect(text)[0].language == language
+
+
+def test_a_model_by_its_name(tiny_model: Callable[[str], Path], capitals: Any, tmp_path: Path) -> None:
+    """Adapters of one pair are chosen by a request, in LibreTranslate's form and in DeepL's."""
+    base = tiny_model("phrasebook-transformer")
+    legal = shutil.copytree(base, tmp_path / "legal")
+    app = create_app([base, legal, f"{legal}@fr-en"], ServerSettings(state=tmp_path / "state"))
+    app.state.serving.engine = capitals
+    with TestClient(app) as client:
+        asked = {"q": "the cat", "source": "en", "target": "fr"}
+        deepl = {"text": ["the cat"], "source_lang": "EN", "target_lang": "FR"}
+        for model in ({}, {"model": "legal"}):
+            assert client.post("/translate", json=asked | model).json() == {"translatedText": "THE CAT"}
+            assert client.post("/v2/translate", json=deepl | model).json()["translations"][0]["text"] == "THE CAT"
+        assert [work.model for work in capitals.works] == [base.name] * 2 + ["legal"] * 2
+        other = client.post("/translate", json=asked | {"model": "legal-2"})
+        assert (other.status_code, other.json()["error"]) == (400, "the model 'legal-2' is for fr-en, not en-fr")
+        unknown = client.post("/v2/translate", json=deepl | {"model": "medical"})
+        assert unknown.status_code == 400 and "no model called 'medical'" in unknown.text

@@ -14,11 +14,9 @@ from pydantic import ValidationError
 import harken
 from harken.inspection.measures.ablation import Head
 from harken.serving.app import create_app
-from harken.serving.dialects.jobs import OWN
-from harken.serving.dialects.schemas import body_of
+from harken.serving.dialects.jobs import routes_of
 from harken.serving.settings import ServerSettings
 from harken.studio.inside import SwitchedOff, look_inside
-from harken.tasks.registry import JOBS, interface_of
 
 TestClient = pytest.importorskip("fastapi.testclient").TestClient
 RECIPES = (
@@ -330,9 +328,7 @@ def test_pages_of_the_server(client: Any) -> None:
 
 
 def test_a_misspelt_field_of_any_job_gets_the_name_of_the_field() -> None:
-    for task in JOBS:
-        interface = interface_of(task)
-        body = None if interface is None else OWN[task][0] if task in OWN else body_of(interface)
-        for name in () if body is None else body.model_fields:
+    for route in routes_of(()).values():
+        for name in route.body.model_fields:
             with pytest.raises(ValidationError, match=rf"{name}s: there is no such field; did you mean \w+\?"):
-                body.model_validate({f"{name}s": ["a"]})
+                route.body.model_validate({f"{name}s": ["a"]})

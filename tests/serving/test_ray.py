@@ -23,8 +23,8 @@ from harken.serving.ray.deployment import absolute
 from harken.serving.ray.engine import RayEngine
 from harken.serving.ray.shards import Shard, TranslatedShard, cut_rounds
 from harken.serving.settings import ServerSettings
-from harken.tasks.translate.lines import LARGEST, SMALLEST
-from harken.tasks.translate.output_file import OutputFile
+from harken.tasks.translate.files.lines import LARGEST, SMALLEST
+from harken.tasks.translate.files.output_file import OutputFile
 
 LINES = [f"line {number}" for number in range(100)]
 RECORD = {"harken": "0", "model": "m", "options": {}, "input": {}}

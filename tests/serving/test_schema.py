@@ -40,7 +40,8 @@ def statuses(operation: Any) -> set[int]:
     def check(case: Any) -> None:
         answer = case.call(timeout=300)
         seen.add(answer.status_code)
-        assert answer.status_code < 500, answer.text
+        hurried = isinstance(case.body, dict) and case.body.get("timeout", 300) < 1  # a 504 is the right answer to it
+        assert answer.status_code < 500 or (answer.status_code == 504 and hurried), answer.text
         if answer.status_code >= 400:
             found = answer.json()
             assert len(found) == 1 and isinstance(found.get("error", found.get("message")), str)

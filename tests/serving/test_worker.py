@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> WorkerLoop:
     monkeypatch.setattr(operations, "run_stream", run_stream)
     sent: list[Any] = []
     found: Any = WorkerLoop(sent.append, "cpu")
-    found.sent, found.models = sent, {"m": object()}
+    found.sent, found.models = sent, {"m": SimpleNamespace(recipe=SimpleNamespace(task="translate"))}
     return found
 
 

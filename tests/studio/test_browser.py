@@ -190,6 +190,25 @@ def test_lines_end_at_their_words_however_these_wrap(page: Any, address: str, wi
     expect(page.locator("path[data-link='2 3']")).to_have_count(1)  # all lines of this word
 
 
+@pytest.mark.parametrize(
+    ("target", "apart"), [("les chats voient le chien", False), (" ".join(ARABIC.split()[:5]), True)]
+)
+def test_sentences_of_opposite_directions_are_one_above_the_other(
+    page: Any, address: str, target: str, apart: bool
+) -> None:
+    """At the two ends of a wide window their lines would be one bundle."""
+    answer_with(page, "the cats see the dog", target)
+    page.goto(f"{address}/#translate?model=transformer&text=any")
+    page.wait_for_selector("path[data-link]")
+    expect(page.locator(".ribbon.opposite")).to_have_count(int(apart))
+    assert max(settled_links(page).values()) < 1
+    boxes = [
+        page.locator(f".words.{side} .word").evaluate_all("all => all.map(word => word.getBoundingClientRect().left)")
+        for side in ("source", "target")
+    ]
+    assert abs(min(boxes[0]) - min(boxes[1])) < 120  # pixels of 1,200
+
+
 def test_languages_of_the_words_are_named(page: Any, address: str) -> None:
     answer_with(page, "the cat", "le chat")
     page.goto(f"{address}/#translate?model=transformer&text=any")
@@ -361,6 +380,118 @@ def test_curves_of_the_runs_and_sliders_of_the_lab(page: Any, address: str) -> N
     assert violations(page) == []
 
 
+def test_a_chapter_is_read_by_keyboard_and_predictions_come_first(page: Any, address: str) -> None:
+    page.goto(f"{address}/#learn?chapter=1&section=3")
+    expect(page.get_by_role("heading", name="One-hot vectors", level=2)).to_be_visible()
+    assert page.get_by_role("navigation", name="Chapters").get_by_role("button").count() == 8
+    after = page.get_by_text("They are the same.")
+    expect(after).to_have_count(0)
+    page.get_by_role("textbox", name="Your guess").fill("cat to dog")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("You guessed: cat to dog")).to_be_focused()
+    expect(after).to_be_visible()
+    answer = page.get_by_role("textbox", name="Your answer to exercise 1a")
+    answer.fill("2")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status").filter(has_text="Not yet. You squared the differences")).to_be_visible()
+    answer.fill("sqrt(2)")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status").filter(has_text="Right. Two one-hot vectors differ")).to_be_visible()
+    answer.fill("many")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status").filter(has_text="'many' cannot be read; write a number")).to_be_visible()
+    assert violations(page) == []
+    page.get_by_role("button", name="Next section").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Embeddings", level=2)).to_be_focused()
+    page.get_by_role("combobox", name="Section 4 of 9").select_option("Where to read on")
+    expect(page.get_by_role("button", name="Next chapter")).to_be_visible()
+    page.get_by_role("link", name="2. The recurrent network").click()
+    expect(page.get_by_role("heading", name="2. The recurrent network", level=2)).to_be_visible()
+
+
+def test_gates_are_moved_by_arrow_keys(page: Any, address: str) -> None:
+    page.goto(f"{address}/#learn?chapter=4&section=3")
+    page.get_by_role("button", name="Show what happens").first.click()
+    for name, key in (("Input gate at the star", "End"), ("Input gate elsewhere", "Home")):
+        page.get_by_role("slider", name=name).focus()
+        page.keyboard.press(key)
+    page.get_by_role("slider", name="Forget gate elsewhere").focus()
+    page.keyboard.press("End")
+    expect(page.get_by_text("it has kept what had the star, and nothing else")).to_be_visible()
+    assert "gates.forget_else=1" in page.url
+    page.keyboard.press("Home")
+    expect(page.get_by_text("move the gates until it holds just that")).to_be_visible()
+    assert violations(page) == []
+
+
+def test_a_weight_that_is_dragged_becomes_the_readers_own(page: Any, address: str) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def answer(route: Any) -> None:
+        asked.append(json.loads(route.request.post_data))
+        drawn = figures_json([Figure("", [Bars("the next word", "", "", ["il"], [Group("", [1.0])])])])
+        route.fulfill(json={"values": {}, "said": "Written: ak.", "figures": drawn, "table": None})
+
+    page.route("**/studio/learn/live", answer)
+    page.goto(f"{address}/#learn?chapter=6&section=2")
+    expect(page.get_by_role("img", name="the next word")).to_be_visible()
+    page.get_by_role("slider", name="My weight of ka").fill("0.8")
+    expect(page.get_by_role("combobox", name="Weights")).to_have_value("mine")
+    page.wait_for_function("() => location.hash.includes('weights.w1=0.8')")
+    for _ in range(600):
+        if asked[-1]["values"]["w1"] == 0.8:
+            break
+        page.wait_for_timeout(50)
+    assert asked[0]["values"]["whose"] == "the network's" and asked[-1]["name"] == "weights"
+    assert asked[-1]["values"]["whose"] == "mine"
+
+
+def test_outputs_of_a_chapter_stand_below_its_code(page: Any, address: str) -> None:
+    figure = {"figures": figures_json([Figure("", [Bars("", "", "", ["a"], [Group("", [1.5])])])])}
+    sent = [{"cell": "one-hot-vectors", "outputs": ["cat   [1.0, 0.0]\n", figure]}, {"done": 1}]
+    body = "".join(f"data: {json.dumps(event)}\n\n" for event in sent)
+    page.route("**/studio/learn/run", lambda route: route.fulfill(body=body, content_type="text/event-stream"))
+    page.goto(f"{address}/#learn?chapter=1&section=3")
+    page.goto(f"{address}/#learn?chapter=1&section=5")
+    page.get_by_role("button", name="Show what happens").click()
+    page.get_by_role("button", name="Run the chapter for this picture").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("combobox", name="Section 5 of 9").select_option("One-hot vectors")
+    expect(page.get_by_role("region", name="Output")).to_have_text("cat   [1.0, 0.0]")
+    expect(page.locator(".lesson .chart")).to_be_visible()
+    expect(page.get_by_text("The outputs are below the code.")).to_be_visible()
+    page.get_by_role("button", name="2. The recurrent network").click()
+    page.get_by_role("button", name="1. Sequences and language models").click()
+    page.get_by_role("button", name="Next section").click()
+    page.get_by_role("button", name="Next section").click()
+    expect(page.get_by_role("region", name="Output")).to_be_visible()  # they are kept
+
+
+def test_no_section_of_the_course_is_wider_than_a_phone(page: Any, address: str) -> None:
+    page.route(
+        "**/studio/learn/live",
+        lambda route: route.fulfill(json={"values": {}, "said": "Nothing.", "figures": [], "table": None}),
+    )
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.emulate_media(color_scheme="dark")
+    for chapter in range(1, 9):
+        page.goto(f"{address}/#learn?chapter={chapter}")
+        page.get_by_role("heading", level=2).first.wait_for()
+        while True:
+            reveal = page.get_by_role("button", name="Show what happens")
+            while reveal.count():
+                reveal.first.click()
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, page.url
+            following = page.get_by_role("button", name="Next section")
+            if not following.count():
+                break
+            title = page.get_by_role("heading", level=2).first.inner_text()
+            following.click()
+            expect(page.get_by_role("heading", level=2).first).not_to_have_text(title)
+    assert violations(page) == []
+
+
 def test_a_running_training_appears_and_its_curve_grows(page: Any, address: str, runs: Path) -> None:
     live = runs / "live"
     live.mkdir()
@@ -467,9 +598,9 @@ def test_a_saved_picture_scrolls_on_a_phone_and_its_words_keep_their_size(browse
 @pytest.mark.slow
 def test_nothing_is_wider_than_a_phone(page: Any, address: str) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
-    for view in ("translate", "inside", "search", "compare", "train", "lab", "jobs"):
+    for view in ("translate", "inside", "search", "compare", "train", "learn", "lab", "jobs"):
         page.goto(f"{address}/#{view}")
-        page.wait_for_selector("main .card, main .plain")
+        page.wait_for_selector("main .card, main .plain, main .lesson")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, view
         tabs = page.locator(".tabs a").evaluate_all("all => all.map(tab => tab.getBoundingClientRect().right)")
-        assert len(tabs) == 7 and max(tabs) <= 390  # none is hidden
+        assert len(tabs) == 8 and max(tabs) <= 390  # none is hidden

@@ -7,7 +7,7 @@ import pytest
 
 from harken.errors import UserError
 from harken.studio import example
-from harken.studio.library import Library
+from harken.studio.library import Library, describe_model
 
 SMALL = ("train.max_steps=2", "train.log_every=1", "data.size=200", "model.width=8")
 
@@ -44,6 +44,22 @@ def test_it_is_offered_where_no_model_is_recurrent(folder: Path, runs: Path) -> 
     assert "small-lstm" not in [model["name"] for model in beside.with_example()]
 
 
+def test_models_of_signals_and_series_read_no_text(tmp_path: Path) -> None:
+    """Gates are shown above the words of a text, so these models are not offered there."""
+    recipes = {
+        "series": 'task = "forecast"\n[data]\ncorpus = "seasons"\n',
+        "signals": 'task = "classify"\n[data]\nkind = "signal"\n',
+        "reviews": 'task = "classify"\n[data]\ntrain = "a.tsv"\n',
+    }
+    described = {}
+    for name, recipe in recipes.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "recipe.toml").write_text(f'{recipe}[model]\narchitecture = "recurrent"\n')
+        described[name] = describe_model(name, tmp_path / name)
+    assert all(model["recurrent"] for model in described.values())
+    assert [name for name, model in described.items() if model["reads_text"]] == ["reviews"]
+
+
 def test_a_cache_folder_that_cannot_be_written_is_one_sentence(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "harken").write_text("a file")
     with pytest.raises(UserError, match="harken"):
@@ -53,6 +69,7 @@ def test_a_cache_folder_that_cannot_be_written_is_one_sentence(folder: Path, tmp
 @pytest.mark.slow
 def test_it_learns_to_label_reviews(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(example, "SETTINGS", (*example.SETTINGS, "train.max_minutes=none"))  # on a busy machine too
     example.train_example(lambda event: None)
     model = Library().open("small-lstm").model
     labels = {"the film was good": "positive", "the film was not good": "negative"}

@@ -9,7 +9,7 @@ import torch
 from harken.errors import UserError
 from harken.inspection.measures.ablation import Head, attention_layers, without_heads
 from harken.studio.inside import SwitchedOff, look_inside, neighbours, without_words
-from harken.tasks.translate.scoring import forced_scores
+from harken.tasks.translate.decoding.scoring import forced_scores
 
 TEXT = "the black cat sleeps"
 

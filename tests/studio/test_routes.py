@@ -36,7 +36,8 @@ WORK = [
     *(("GET", f"/studio/{name}") for name in ("models", "runs", "metrics", "documents", "lab", "input")),
     *(("POST", f"/studio/{name}") for name in ("translate", "alternatives", "inside", "gates", "gradients")),
     *(("POST", f"/studio/{name}") for name in ("neighbours", "beam", "lab/run", "lab/explore", "example", "answer")),
-]
+    ("GET", "/studio/learn"), *(("POST", f"/studio/learn/{name}") for name in ("live", "check", "run")),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +122,7 @@ def test_a_claim_with_sliders_is_measured(client: Any) -> None:
     assert len(claims) == 18 and claims["vanishing"]["exploration"]["sliders"][0]["key"] == "s"
     found = client.post("/studio/lab/explore", json={"name": "vanishing", "values": {"s": 0.5, "width": 8}}).json()
     measured, bound = found["figures"][0]["panels"][0]["series"]
-    assert found["values"] == {"s": 0.5, "width": 8, "way": "quiet"} and "vanishes" in found["said"]
+    assert found["values"] == {"s": 0.5, "width": 8, "network": "no input"} and "vanishes" in found["said"]
     assert measured["y"][10] == pytest.approx(0.5**10, rel=1e-3) and bound["y"][10] == pytest.approx(0.5**10, rel=1e-3)
     answer = client.post("/studio/lab/explore", json={"name": "gru"})
     assert answer.status_code == 400 and "gru has no sliders" in answer.json()["error"]
@@ -145,6 +146,22 @@ def test_every_claim_with_sliders_draws_a_figure(client: Any, name: str) -> None
     given = {"updates": 20, "delay": 2, "depth": 2, "length": 64, "width": 16}
     found = client.post("/studio/lab/explore", json={"name": name, "values": given}).json()
     assert found["said"].endswith(".") and found["figures"][0]["panels"]
+
+
+def test_the_course_has_chapters_live_figures_and_answers(client: Any) -> None:
+    chapters = client.get("/studio/learn").json()["chapters"]
+    assert [chapter["number"] for chapter in chapters] == list(range(1, 9))
+    found = client.post("/studio/learn/live", json={"name": "gates", "values": {"output": 5}}).json()
+    assert found["values"]["output"] == 1.0 and found["figures"][0]["panels"][0]["kind"] == "lines"
+    assert client.post("/studio/learn/live", json={"name": "gru"}).status_code == 400
+    answer = client.post("/studio/learn/check", json={"name": "ex4c", "text": "(1 - z) * h + z * n"})
+    assert answer.json() == {"right": True, "said": "Right. Where z is 0 the state stays, where z is 1 it is replaced."}
+    answer = client.post("/studio/learn/check", json={"name": "ex1a", "text": "__import__('os').getpid()"})
+    assert not answer.json()["right"] and "cannot be read" in answer.json()["said"]
+    assert client.post("/studio/learn/check", json={"name": "ex0a", "text": "1"}).status_code == 400
+    assert client.post("/studio/learn/check", json={"name": "ex1a", "text": "1" * 501}).status_code == 422
+    answer = client.post("/studio/learn/run", json={"number": 99})
+    assert (answer.status_code, answer.json()) == (400, {"error": "there is no chapter 99; they are 1 to 8"})
 
 
 def test_a_classifier_answers_with_probabilities_and_weights_over_words(client: Any) -> None:

@@ -118,7 +118,7 @@ def test_bad_places_get_one_sentence(elmo: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="which does not exist: check the path"):
         harken.train("phrasebook-tag", tmp_path / "a", overrides=[*TAG, "embeddings.elmo=nowhere"], progress=False)
     harken.train("phrasebook-tag", tmp_path / "tags", overrides=[*TAG, "train.max_steps=1"], progress=False)
-    with pytest.raises(UserError, match="a model with the task 'tag'; give one with the task elmo or language"):
+    with pytest.raises(UserError, match="a model with the task 'tag', which gives no vectors of words in context"):
         open_context(tmp_path / "tags")
     with pytest.raises(UserError, match=r"embeddings\.elmo is of words"):
         load_recipe("opinions-classify", [f"embeddings.elmo={elmo}", "tokenizer.kind=bpe"])

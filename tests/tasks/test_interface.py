@@ -12,9 +12,21 @@ from typer.main import get_command
 
 from harken.cli.app import app
 from harken.errors import UserError
-from harken.registry import JOBS
-from harken.serving.dialects.schemas import body_of, options_model
-from harken.tasks.interface import CommandLine, Files, Interface, Option, Options, Texts, fields_of, search_fields
+from harken.registry import JOBS, TASKS
+from harken.serving.dialects.jobs import routes_of
+from harken.serving.dialects.schemas import SEARCH_KEYS, body_of, options_model
+from harken.tasks.interface import (
+    CommandLine,
+    Files,
+    Interface,
+    Operation,
+    Option,
+    Options,
+    Texts,
+    fields_of,
+    search_fields,
+)
+from harken.tasks.job import Job
 from harken.tasks.registry import interface_of, job_of
 from harken.tasks.results import as_result
 
@@ -28,7 +40,7 @@ def test_every_job_declares_an_interface(task: str) -> None:
     assert interface.usage_line.startswith(f"harken {interface.verb} {{}}")
     assert interface.input.example
     for operation in interface.operations:
-        assert callable(getattr(job_of(task), f"serve_{operation}"))
+        assert callable(getattr(job_of(task), f"serve_{operation.verb}"))
 
 
 @pytest.mark.parametrize("task", JOBS)
@@ -38,6 +50,7 @@ def test_the_body_of_a_request_has_the_fields_of_input_and_options(task: str) ->
     given = set() if isinstance(interface.input, Files) else set(fields_of(interface.input.request))
     options = {name for name, field in fields_of(interface.options).items() if field.option.in_request}
     streamed = {"stream"} if interface.is_streamed else set()
+    streamed |= SEARCH_KEYS if interface.takes_search else set()
     assert set(body_of(interface).model_fields) == {"model", "timeout"} | given | options | streamed
 
 
@@ -104,3 +117,25 @@ def test_interfaces_import_nothing_heavy() -> None:
 def test_plain_values_are_results() -> None:
     assert as_result("garden").to_records(None) == [{"text": "garden"}]
     assert str(as_result({"value": 3})) == '{"value": 3}' and as_result({"value": 3}).to_json(None) == {"value": 3}
+
+
+def test_operations_say_when_nothing_else_may_use_the_model() -> None:
+    translate, language = interface_of("translate"), interface_of("language")
+    assert translate is not None and language is not None
+    assert not translate.is_exclusive({"masked_heads": []}) and translate.is_exclusive(
+        {"masked_heads": [("cross", 0, 1)]}
+    )
+    exclusive = {operation.verb: operation.is_exclusive({}) for operation in (language, *translate.operations)}
+    assert exclusive == {
+        "generate": False, "attention": True, "beam": False, "alternatives": False, "score": False, "gates": True,
+    }  # fmt: skip
+    assert translate.streams_in_thread and not language.streams_in_thread
+
+
+def test_two_jobs_declare_no_different_operations_of_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    class OtherJob(Job):
+        interface = Interface("guess", "Guess.", Texts(), operations=(Operation("score", "Otherwise.", Texts()),))
+
+    monkeypatch.setitem(TASKS._registered, "other", OtherJob)
+    with pytest.raises(UserError, match="'translate' and 'other' declare different operations named 'score'; rename"):
+        routes_of(["other"])

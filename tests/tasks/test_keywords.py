@@ -15,8 +15,7 @@ from harken.search.descriptions import OPTIONS, SearchKeys
 from harken.tasks.interface import fields_of
 from harken.tasks.keywords import show_keywords
 from harken.tasks.registry import interface_of
-from harken.tasks.translate.keys import RequestKeys, TranslateKeys
-from harken.tasks.translate.translator import Translator
+from harken.tasks.translate.translator import RequestKeys, TranslateKeys, Translator
 
 CALLS: dict[str, list[Callable[..., Any]]] = {  # of every job: the calls that take the options of its command
     "translate": [Translator.translate, Translator.translate_lines, Translator.alternatives],

@@ -55,11 +55,11 @@ def block_tensors(
     return tensors
 
 
-def block_weights(tensors: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+def block_weights(tensors: Mapping[str, Tensor], order: Tensor | None = None) -> dict[str, Tensor]:
     """The weights of all blocks by BART's names: the reverse of `block_tensors`.
 
     Args:
-        order: (D,) for every feature of the model the feature of harken.
+        order: (D,) for every feature of the model the feature of harken; None: the same.
     """
     weights = {}
     for side, block in BLOCKS.items():
@@ -68,11 +68,11 @@ def block_weights(tensors: Mapping[str, Tensor], order: Tensor) -> dict[str, Ten
             for name, parts in block.items():
                 for kind in ("weight", "bias"):
                     value = tensors[f"{own}{name}.{kind}"]
-                    if name not in READING:
+                    if order is not None and name not in READING:
                         value = value[order]
-                    elif kind == "weight":
+                    elif order is not None and kind == "weight":
                         value = value[:, order]
                     for part, chunk in zip(parts, value.chunk(len(parts)), strict=True):
-                        weights[f"model.{side}.layers.{layer}.{part}.{kind}"] = chunk
+                        weights[f"model.{side}.layers.{layer}.{part}.{kind}"] = chunk.clone()
             layer += 1
     return weights

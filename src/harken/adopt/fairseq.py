@@ -76,7 +76,7 @@ def read_fairseq(folder: Path, config: dict[str, Any], pair: str | None = None) 
     settings = _settings(folder)
     vocabulary = _vocabulary(folder, settings)
     texts = _texts(vocabulary, config)
-    languages = _languages(texts.values())
+    languages = languages_of(texts.values())
     chosen = _pair(folder, settings, languages, pair)
     is_bart = config["model_type"] == "bart"
     has_suffix = bool(languages) and _is_suffixed(config, settings, languages)
@@ -157,7 +157,7 @@ def _texts(vocabulary: dict[str, int], config: dict[str, Any]) -> dict[int, str]
     return {row: START if text == FIRST[0] else text for row, text in texts.items()}
 
 
-def _languages(texts: Any) -> dict[str, str]:
+def languages_of(texts: Any) -> dict[str, str]:
     """The tokens of languages by their codes: en, or eng_Latn."""
     matches = {text: LANGUAGE.fullmatch(text) for text in texts}
     return {next(filter(None, match.groups())): text for text, match in matches.items() if match}
@@ -216,6 +216,8 @@ def _recipe(
     model |= {"norm": "post" if config["model_type"] == "bart" else "pre", "tied": tied, "output_bias": True}
     model |= {"embedding_norm": config["model_type"] != "m2m_100"}
     model |= {"activation": ACTIVATIONS[config["activation_function"]]}
+    if config["model_type"] == "m2m_100":  # sinusoids, and no bias of the output layer
+        model["frozen"] = ["positions", "output_bias"]
     languages = dict(zip(("source_language", "target_language"), pair, strict=True)) if all(pair) else {}
     tokenizer = {"kind": "bpe", "size": size, "joint": True, **marks}
     return TranslateRecipe.model_validate({"data": languages, "tokenizer": tokenizer, "model": model, "search": search})

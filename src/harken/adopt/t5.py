@@ -30,6 +30,7 @@ from harken.tasks.translate.recipe import TranslateRecipe
 
 ACTIVATIONS = {"relu": "relu", "gated-gelu": "geglu", "gated-silu": "swiglu", "gelu": "gelu", "silu": "silu"}
 SENTINEL = re.compile(r"<extra_id_\d+>")
+ROW = re.compile(r"<row_\d+>")  # to which no text leads
 EXTRA_IDS = 100  # sentinels of the tokenizer where its settings do not say
 EMBEDDING = "source_embedding.weight"  # of both sides, where the output layer has weights of its own
 NEVER = -100.0  # the bias of BOS, which the model does not write
@@ -108,6 +109,7 @@ def _recipe(folder: Path, config: dict[str, Any], size: int, tied: str) -> Trans
                 "max_distance": config.get("relative_attention_max_distance", 128),
                 "bias": False,
                 "output_bias": True,
+                "frozen": ["output_bias"],
                 "tied": tied,
             },
             "search": {
@@ -135,14 +137,14 @@ def _tensors(weights: dict[str, Tensor], config: dict[str, Any], rows: Tensor) -
         table = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
         tensors[f"{stack}blocks.0.attention.positions.bias"] = weights[table].float()
         for layer in range(depth):
-            names = _block_names(side == "decoder", gated)
+            names = block_names(side == "decoder", gated)
             for name, parts in names.items():
                 values = [weights[f"{side}.block.{layer}.layer.{part}.weight"].float() for part in parts]
                 tensors[f"{stack}blocks.{layer}.{name}.weight"] = torch.cat(values)
     return tensors
 
 
-def _block_names(has_cross: bool, gated: bool) -> dict[str, list[str]]:
+def block_names(has_cross: bool, gated: bool) -> dict[str, list[str]]:
     """The parts of one layer by harken's names; several maps become one."""
     last = 2 if has_cross else 1
     names = {

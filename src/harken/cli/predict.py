@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from harken.cli.common import (
     AsJson,
+    Beam,
     FileFormat,
     ModelFolder,
     ReplaceBytes,
@@ -35,7 +36,17 @@ from harken.cli.exits import guarded
 from harken.cli.messages import logger
 from harken.cli.progress import counting
 from harken.errors import UserError
-from harken.tasks.interface import CommandLine, Interface, Options, Reading, fields_of
+from harken.tasks.interface import (
+    Argument,
+    CommandLine,
+    Field,
+    Interface,
+    Operation,
+    Options,
+    Reading,
+    fields_of,
+    search_fields,
+)
 from harken.tasks.registry import JOBS, interface_of, plugin_interfaces
 from harken.tasks.results import Printing, Result, as_result
 
@@ -43,23 +54,14 @@ if TYPE_CHECKING:
     from harken.tasks.job import Job
 
 Command = Callable[..., None]
-RUNNERS = {"translate": "harken.cli.jobs.translate"}  # modules that run a command whose output can be resumed
 NOTED = 3  # words that a note names
 PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True}  # `predict` leaves options to another command
 
 
 def command_of(task: str, interface: Interface) -> Command:
     """The function of a command, with a signature from which typer makes its arguments and options."""
-    argument, form = interface.input.argument, interface.input
-    own = {name: field for name, field in fields_of(interface.options).items() if field.option.in_command}
-    kinds: dict[str, Any] = {
-        "model": ModelFolder,
-        argument.name: Annotated[argument.kind, typer.Argument(help=argument.help, metavar=argument.metavar)],
-        **{name: annotation_of(field) for name, field in own.items()},
-    }
-    defaults: dict[str, Any] = {name: field.default for name, field in own.items()}
-    if not argument.is_required:
-        defaults[argument.name] = None
+    form, own = interface.input, fields_in_command(interface.options)
+    kinds, defaults = parameters_of(form.argument, own)
     if form.has_formats:
         kinds |= {"form": FileFormat, "text_column": TextColumn}
         defaults |= {"form": "auto", "text_column": None}
@@ -75,15 +77,58 @@ def command_of(task: str, interface: Interface) -> Command:
         options = interface.options(**{name: given[name] for name in own})
         reading = Reading(given.get("form", "auto"), given.get("text_column"), given.get("replace", False), logger.info)
         out = None if interface.figure is None else given["out"]
-        command = CommandLine(given[argument.name], given["as_json"], out)
-        if task in RUNNERS:
-            import_module(RUNNERS[task]).run(given["model"], options, reading, command)
+        command = CommandLine(given[form.argument.name], given["as_json"], out)
+        if interface.runner is not None:
+            module, _, name = interface.runner.partition(":")
+            getattr(import_module(module), name)(given["model"], options, reading, command)
             return
         model, job = load(task, interface, given["model"], options, command)
         predict_all(interface, job, model, options, reading, command)
 
     run.__name__, run.__doc__ = interface.verb, interface.help
     return examples(*interface.examples)(with_signature(run, kinds, defaults))
+
+
+def fields_in_command(options: type) -> dict[str, Field]:
+    """The fields of a dataclass of options that a command has."""
+    return {name: field for name, field in fields_of(options).items() if field.option.in_command}
+
+
+def parameters_of(argument: Argument, fields: Mapping[str, Field]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The types and the defaults of the parameters of a command."""
+    kinds = {
+        "model": ModelFolder,
+        argument.name: Annotated[argument.kind, typer.Argument(help=argument.help, metavar=argument.metavar)],
+        **{name: annotation_of(field) for name, field in fields.items()},
+    }
+    defaults = {name: field.default for name, field in fields.items()}
+    return kinds, defaults if argument.is_required else {**defaults, argument.name: None}
+
+
+def operation_command(operation: Operation) -> Command:
+    """The function of the command of a further operation: its results as JSON, one on each line."""
+    form, own = operation.input, fields_in_command(operation.options)
+    search = search_fields() if operation.takes_search else {}
+    extra = {name: field for name, field in fields_in_command(form.request).items() if name not in form.item_of("")}
+    kinds, defaults = parameters_of(form.argument, {**search, **own, **extra})
+    if operation.takes_search:
+        kinds["beam"], defaults["beam"] = Beam, None
+
+    def run(**given: Any) -> None:
+        model, job = load_with_job(given["model"])
+        if job.interface is None or operation not in job.interface.operations:
+            raise UserError(f"{given['model']} has the task {model.recipe.task!r}, whose job has no {operation.verb!r}")
+        options: dict[str, Any] = {name: given[name] for name in own}
+        if operation.takes_search:
+            options["search"] = {name: given[name] for name in ("beam", *search) if given[name] not in (None, [])}
+        value, further = given[form.argument.name], {name: given[name] for name in extra}
+        for batch in in_batches(form.read(job, model, value, Reading(report=logger.info), None), value):
+            items = [{**form.item_of(example), **further} for example in batch]
+            for result in getattr(job, f"serve_{operation.verb}")(model, items, options):
+                print(json.dumps(result, ensure_ascii=False))
+
+    run.__name__, run.__doc__ = operation.verb, operation.help
+    return with_signature(run, kinds, defaults)
 
 
 def load(task: str, interface: Interface, folder: Path, options: Options, command: CommandLine) -> tuple[Any, Job]:
@@ -129,7 +174,7 @@ def predict_all(
                 for note in result.notes:
                     logger.info(note)
                 number += 1
-                unseen += model.unseen_words(example)[:1] if isinstance(example, str) else []
+                unseen += job.unseen_words(model, example)[:1]
                 if command.out is not None:
                     drawn.append(result)
     if unseen:
@@ -152,7 +197,7 @@ def print_records(interface: Interface, number: int, example: Any, result: Resul
 
 def add_job_commands(app: typer.Typer) -> None:
     """A command for every job that ships, in the order of the help."""
-    for task in dict.fromkeys(("translate", *JOBS)):
+    for task in JOBS:
         if (interface := interface_of(task)) is not None:
             add_command(app, command_of(task, interface))
 
@@ -170,25 +215,36 @@ def add_command(app: typer.Typer, command: Command, **settings: Any) -> None:
 
 
 def plugin_commands() -> dict[str, Any]:
-    """The commands of jobs that do not ship."""
-    return {interface.verb: single_command(task, interface) for task, interface in plugin_interfaces().items()}
+    """The commands of jobs that do not ship, and of their further operations."""
+    interfaces = plugin_interfaces()
+    commands = {interface.verb: command_of(task, interface) for task, interface in interfaces.items()}
+    return {**operation_commands(interfaces.values()), **commands}
 
 
-def single_command(task: str, interface: Interface) -> Any:
+def operation_commands(interfaces: Iterable[Interface]) -> dict[str, Command]:
+    """The commands of the further operations of jobs."""
+    return {operation.verb: operation_command(operation) for known in interfaces for operation in known.operations}
+
+
+def single_command(command: Command) -> Any:
     """A derived command outside an app."""
     app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
-    add_command(app, command_of(task, interface))
-    command = typer.main.get_command(app)
-    command.name = interface.verb
-    return command
+    add_command(app, command)
+    single = typer.main.get_command(app)
+    single.name = command.__name__
+    return single
 
 
 class JobGroup(TyperGroup):
     """All commands, those of jobs in plugins among them."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a name; plugins are asked only for names that are not known otherwise."""
-        return super().get_command(ctx, cmd_name) or plugin_commands().get(cmd_name)
+        """The command of a name; plugins and operations are asked only for names that are not known otherwise."""
+        if (command := super().get_command(ctx, cmd_name)) is not None:
+            return command
+        shipped = filter(None, map(interface_of, JOBS))
+        derived = {**operation_commands(shipped), **plugin_commands()}
+        return single_command(derived[cmd_name]) if cmd_name in derived else None
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands."""
@@ -203,7 +259,9 @@ def predict(context: typer.Context, model: ModelFolder) -> None:
     """
     task, interface = declared(model)
     assert context.parent is not None and isinstance(context.parent.command, TyperGroup)
-    command = context.parent.command.get_command(context.parent, interface.verb) or single_command(task, interface)
+    command = context.parent.command.get_command(context.parent, interface.verb) or single_command(
+        command_of(task, interface)
+    )
     command.main([str(model), *context.args], prog_name=f"harken {interface.verb}")
 
 

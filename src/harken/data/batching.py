@@ -158,7 +158,7 @@ def _blocks(rows: int) -> Iterator[slice]:
 def _cut(
     order: np.ndarray, source: np.ndarray, target: np.ndarray, budget: int, count: Count, max_rows: int
 ) -> np.ndarray:
-    """Where the longest runs of sorted rows end whose padded size is within the budget."""
+    """The ends of the longest runs of sorted rows whose padded size is within the budget."""
     ends: list[int] = []
     start, end = 0, len(order)
     narrow = source if count == "source" else target

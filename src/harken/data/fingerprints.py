@@ -89,19 +89,20 @@ def describe_change(name: str, before: Fingerprint, after: Fingerprint | None) -
 
 
 def _of_file(path: Path) -> Fingerprint:
-    """That of a large file is remembered in the user's cache, by inode, size and times of modification and change."""
+    """The fingerprint of a file; that of a large one is remembered in the user's cache, by inode, size and times of
+    modification and change."""
     status = os.stat(path)
     if status.st_size < REMEMBERED_FROM:
         return _read_file(path)
     known = [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
-    place = default_folder().parent / "fingerprints" / f"{key_of(str(path.resolve()))}.json"
+    cache_file = default_folder().parent / "fingerprints" / f"{key_of(str(path.resolve()))}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
-        stored = json.loads(place.read_text(encoding="utf-8"))
+        stored = json.loads(cache_file.read_text(encoding="utf-8"))
         if stored["file"] == known:
             return Fingerprint(**stored["fingerprint"])
     file_fingerprint = _read_file(path)
     with suppress(UserError, OSError):
-        atomic_write(place, json.dumps({"file": known, "fingerprint": vars(file_fingerprint)}) + "\n")
+        atomic_write(cache_file, json.dumps({"file": known, "fingerprint": vars(file_fingerprint)}) + "\n")
     return file_fingerprint
 
 
@@ -143,8 +144,8 @@ def _hash_into(digest: Any, path: Path, also: Callable[[bytes], None] | None = N
 
 def _walk(folder: Path) -> Iterator[str]:
     """Names of all files below a folder, hidden ones aside."""
-    for place, folders, names in os.walk(folder):
+    for directory, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             if not name.startswith("."):
-                yield os.path.relpath(os.path.join(place, name), folder)
+                yield os.path.relpath(os.path.join(directory, name), folder)

@@ -152,7 +152,7 @@ class Rows(Sequence[Row], ABC):
         return self.cached_tokenizers(settings, learn_both)[0]
 
     def counts(self, count: Callable[[Columns], Counter[C]], most: int = MOST_COUNTED) -> Counter[C]:
-        """How often something occurs in all rows, in the order of first occurrence.
+        """The counts of something in all rows, in the order of first occurrence.
 
         Args:
             count: counts it in some rows.

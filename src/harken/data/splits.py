@@ -109,7 +109,8 @@ def split_groups(
 def stratified_groups(
     keys: Sequence[str], strata: Sequence[str], sizes: Mapping[str, Size], seed: int
 ) -> dict[str, list[int]]:
-    """As `split_groups`, with the same share of every stratum in each part, and of each at least a group in training.
+    """The rows of every part as by `split_groups`, with the same share of every stratum in each, and of each stratum at
+    least a group in training.
 
     A stratum's groups with the smallest u are held out: as many as its share, rounded so that the parts have their
     sizes. A group belongs to the stratum of its first row. When a stratum grows, rows may change their part.
@@ -250,7 +251,7 @@ def _take(
 
 
 def group_position(seed: int, key: str) -> int:
-    """Where a group lies on [0, 2^64)."""
+    """The position of a group on [0, 2^64)."""
     return int.from_bytes(hashlib.blake2b(f"{seed}\0{key}".encode("utf-8", "surrogatepass"), digest_size=8).digest())
 
 
@@ -282,7 +283,7 @@ def all_held_out() -> UserError:
 
 
 def cut_by_position(lengths: Sequence[int] | np.ndarray, shares: Sequence[float]) -> list[int]:
-    """Where the parts of a running text end: training first, then the held-out shares, at the ends of rows.
+    """The ends of the parts of a running text: training first, then the held-out shares, at the ends of rows.
 
     Neighbouring rows stay in one part. When rows are appended, boundaries move towards the end, so that held-out rows
     may become training rows but never the reverse.

@@ -34,6 +34,7 @@ from harken.errors import UserError
 from harken.files import atomic_path, expand_user
 
 FORMATS = ("word2vec-text", "word2vec-binary", "glove")
+FASTTEXT = (793712314).to_bytes(4, "little")  # which fastText writes first into a .bin file
 
 
 def read_vectors(path: str | Path, form: str | None = None) -> WordVectors:
@@ -46,6 +47,8 @@ def read_vectors(path: str | Path, form: str | None = None) -> WordVectors:
     with open_bytes(path) as stream:
         try:
             first = stream.readline(10_000)
+            if first.startswith(FASTTEXT):
+                raise UserError(f"{path} is a model of fastText in binary form: give its .vec file.")
             header = _header(first)
             form = form or _guess(stream, header)
             _require_form(form)

@@ -189,7 +189,7 @@ class WholeSequenceEstimator(SequenceEstimator):
         return LabelledSplits("memory", examples, examples, {})
 
     def _targets(self, y: Any) -> list[Any]:
-        """What the job reads of y, checked."""
+        """The targets that the job reads of y, checked."""
         raise NotImplementedError
 
     def _section_keys(self) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from harken.data.tokenizers.marks import forced_tokens, inner_tokenizer
-from harken.errors import UserError
+from harken.export.marks import marks_of
 from harken.files import atomic_folder, expand_user
 
 if TYPE_CHECKING:
@@ -41,6 +40,9 @@ A translator that harken exported to {format}. It is the network and its tokeniz
   words of the translation.
 - Texts longer than the model reads are split.
 """
+MARKS = """- Tokens stand around every text: before a source {source_prefix}, after it {source_suffix}, and before a
+  target {target_prefix}, which the search is given as its beginning.
+"""
 
 
 def export_model(translator: Translator, to: Format, out: Path | str) -> Path:
@@ -63,11 +65,6 @@ def export_model(translator: Translator, to: Format, out: Path | str) -> Path:
     }
     if to == "harken":
         return _export_whole(translator, out)
-    if inner_tokenizer(translator.source) is not translator.source or forced_tokens(translator.target):
-        raise UserError(
-            f"{FORMATS[to]} has no form for tokens around every text (tokenizer.languages, source_prefix, "
-            "source_suffix or target_prefix of the recipe); use the model with harken"
-        )
     with atomic_folder(out) as temporary:
         (temporary / "README.md").write_text(_describe(translator, to), encoding="utf-8")
         exporters[to](translator, temporary)
@@ -90,8 +87,13 @@ def _export_whole(translator: Translator, out: Path | str) -> Path:
 
 def _describe(translator: Translator, to: str) -> str:
     """The README of an exported folder: what a caller has to do besides running the network."""
-    search = translator.recipe.search
-    return README.format(
+    search, marks = translator.recipe.search, marks_of(translator)
+    named = {
+        name: " ".join(translator.source.pieces(ids)) or "none" for name, ids in marks._asdict().items()
+    }  # one vocabulary
+    text = README + (MARKS if any(marks) and to != "huggingface" else "")
+    return text.format(
+        **named,
         name="Exported translator" if translator.folder is None else translator.folder.name,
         format=FORMATS[to],
         stopping=search.stopping,

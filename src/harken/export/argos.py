@@ -30,7 +30,8 @@ from harken.data.tokenizers.subword import SPACE
 from harken.errors import UserError
 from harken.export.ctranslate2 import export_ctranslate2
 from harken.export.graph import Graph
-from harken.export.huggingface import subwords, write_json
+from harken.export.huggingface_files import subwords, write_json
+from harken.export.marks import marks_of
 from harken.files import atomic_path
 
 if TYPE_CHECKING:
@@ -62,16 +63,23 @@ def export_argos(translator: Translator, folder: Path) -> None:
         raise UserError(f"{FORM} has no form for models with tokens of target languages; train one for a single pair")
     if len(target.fallback_ids) > 1 and len(source.fallback_ids) == 1:
         raise UserError(f"{FORM} decodes by the source's pieces, which lack bytes; train with tokenizer.joint = true")
+    marks = marks_of(translator)
+    if marks.source_suffix or max(len(marks.source_prefix), len(marks.target_prefix)) > 1:
+        raise UserError(
+            f"{FORM} has no form for tokens after a source, or for more than one before it, as mBART has them"
+        )
     package = folder / f"translate-{codes[0]}_{codes[1]}-{VERSION.replace('.', '_')}"
     for part in ("model", "minisbd"):
         (package / part).mkdir(parents=True)
-    export_ctranslate2(translator, package / "model")
+    start, _, prefix = (source.pieces(ids) for ids in marks)
+    export_ctranslate2(translator, package / "model", "".join(start))
     for tokenizer in (package / "model").glob("*.model"):  # SentencePiece's, which stands beside the model here
         tokenizer.unlink()
     (package / "sentencepiece.model").write_bytes(with_spaces(source.model))
     (package / "README.md").write_bytes((folder / "README.md").read_bytes())
     write_sentence_model(package / "minisbd" / "sentences.onnx", str(codes[0]))
-    write_json(package / "metadata.json", metadata_of(str(codes[0]), str(codes[1])))
+    metadata = metadata_of(str(codes[0]), str(codes[1]))
+    write_json(package / "metadata.json", metadata | ({"target_prefix": prefix[0]} if prefix else {}))
     files = sorted(path for path in package.rglob("*") if path.is_file())
     with (
         atomic_path(package.with_suffix(".argosmodel")) as path,

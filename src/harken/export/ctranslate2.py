@@ -4,8 +4,9 @@
     translator.translate_batch([["the", "black", "cat"]], beam_size=5)
 
 Tokens are the pieces of the tokenizers, which are saved beside the model; CTranslate2 adds the end of the source.
-Sinusoidal and learned positions become a table, rotary positions CTranslate2's own. What it has no form for (ALiBi,
-relative and dependency positions, experts, other scores, encoders and decoders that are no Transformers) is refused.
+Sinusoidal and learned positions become a table, rotary positions and buckets CTranslate2's own. What it has no form for
+(ALiBi, relative and dependency positions, experts, other scores, encoders and decoders that are no Transformers) is
+refused.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -24,6 +26,7 @@ from harken.kernels.decoding.description import Linear, Norm, SelfAttention, Sta
 from harken.models.transformer.decoder import TransformerDecoder
 from harken.models.transformer.description import describe_stack
 from harken.models.transformer.encoder import TransformerEncoder
+from harken.nn.activations import GATED
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
@@ -31,8 +34,11 @@ if TYPE_CHECKING:
 NEVER = -1e9  # the bias of tokens that are never written
 
 
-def export_ctranslate2(translator: Translator, folder: Path) -> None:
+def export_ctranslate2(translator: Translator, folder: Path, start: str = "") -> None:
     """Write a translator into an empty folder.
+
+    Args:
+        start: a piece that CTranslate2 adds before every source; otherwise the caller's tokens have it.
 
     Raises:
         UserError: the model is no Transformer, has an option that CTranslate2 lacks, or ctranslate2 is not installed.
@@ -56,6 +62,8 @@ def export_ctranslate2(translator: Translator, folder: Path) -> None:
     spec.register_target_vocabulary(vocabulary(translator.target, "target"))
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = SPECIALS[UNK], SPECIALS[BOS], SPECIALS[EOS]
     spec.config.decoder_start_token, spec.config.add_source_eos = SPECIALS[BOS], True
+    if start:
+        spec.config.bos_token, spec.config.add_source_bos = start, True
     spec.config.layer_norm_epsilon = target.epsilon
     spec.validate()
     spec.optimize(quantization=None)
@@ -93,14 +101,16 @@ def options_of(stack: Stack) -> dict[str, Any]:
 
     swish = Activation.SWISH
     gelus = {"gelu": Activation.GELU, "gelu_tanh": Activation.GELUTanh}
-    activations = {"relu": Activation.RELU, **gelus, "silu": swish, "swiglu": swish}
+    activations = {"relu": Activation.RELU, **gelus, "silu": swish, "swiglu": swish, "geglu": Activation.GELUTanh}
     options = {
         "num_layers": len(stack.layers),
         "num_heads": stack.heads,
         "pre_norm": stack.pre,
         "layernorm_embedding": stack.embedding_norm is not None,
         "activation": activations[stack.activation],
-        "ffn_glu": stack.activation == "swiglu",
+        "ffn_glu": stack.activation in GATED,
+        "rms_norm": stack.is_rms,
+        "relative_attention_bias": stack.buckets is not None,
     }
     if stack.angles is not None:
         options |= {"rotary_dim": stack.width // stack.heads, "rotary_interleave": True}
@@ -124,14 +134,17 @@ def set_stack(spec: Any, stack: Stack) -> None:
         own, cross, feed_forward = block.self_attention, block.cross_attention, block.feed_forward
         assert isinstance(own, SelfAttention)
         set_attention(layer.self_attention, stack, own.norm, own.query_key_value, own.output)
+        if stack.buckets is not None:
+            layer.self_attention.relative_attention_bias = array(stack.buckets.bias)
+            layer.self_attention.relative_attention_max_distance = np.int32(stack.buckets.max_distance)
         if cross is not None:
             set_attention(layer.attention, stack, cross.norm, cross.query, cross.key_value, cross.output)
         set_norm(layer.ffn.layer_norm, feed_forward.norm)
         (weight, bias, _), inner = feed_forward.expand, stack.feedforward
-        assert bias is not None
-        if hasattr(layer.ffn, "linear_0_noact"):  # the first half of SwiGLU's first map is the gate
-            set_linear(layer.ffn.linear_0_noact, Linear(weight[inner:], bias[inner:]))
-        set_linear(layer.ffn.linear_0, Linear(weight[:inner], bias[:inner]))
+        gate, candidate = slice(0, inner), slice(inner, 2 * inner)
+        if hasattr(layer.ffn, "linear_0_noact"):  # the first half of a gated layer's first map is the gate
+            set_linear(layer.ffn.linear_0_noact, Linear(weight[candidate], None if bias is None else bias[candidate]))
+        set_linear(layer.ffn.linear_0, Linear(weight[gate], None if bias is None else bias[gate]))
         set_linear(layer.ffn.linear_1, feed_forward.contract)
 
 
@@ -146,14 +159,17 @@ def set_attention(spec: Any, stack: Stack, norm: Norm, *linears: Linear) -> None
 
 def set_linear(spec: Any, layer: Linear) -> None:
     """y = W x + b."""
-    assert layer.bias is not None
-    spec.weight, spec.bias = array(layer.weight), array(layer.bias)
+    spec.weight = array(layer.weight)
+    if layer.bias is not None:
+        spec.bias = array(layer.bias)
 
 
 def set_norm(spec: Any, norm: Norm | None) -> None:
-    """Layer normalisation."""
+    """Layer normalisation or RMS norm."""
     assert norm is not None
-    spec.gamma, spec.beta = array(norm.weight), array(norm.bias)
+    spec.gamma = array(norm.weight)
+    if norm.bias is not None:
+        spec.beta = array(norm.bias)
 
 
 def array(values: Tensor) -> Any:

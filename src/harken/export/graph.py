@@ -117,8 +117,13 @@ class Graph:
         return product if layer.bias is None else self.add("Add", product, self.constant(layer.bias))
 
     def norm(self, value: str, layer: Norm) -> str:
-        """Layer normalisation of the last axis."""
-        weight, bias = self.constant(layer.weight), self.constant(layer.bias)
+        """Layer normalisation of the last axis, or RMS norm, which operators have from 2024 on."""
+        weight = self.constant(layer.weight)
+        if layer.bias is None:
+            square = self.add("ReduceMean", self.add("Mul", value, value), axes=[-1])
+            root = self.add("Sqrt", self.add("Add", square, self.constant(layer.epsilon)))
+            return self.add("Mul", self.add("Div", value, root), weight)
+        bias = self.constant(layer.bias)
         return self.add("LayerNormalization", value, weight, bias, axis=-1, epsilon=layer.epsilon)
 
     def embed(self, ids: str, table: Tensor, scale: float) -> str:

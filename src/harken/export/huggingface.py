@@ -3,14 +3,15 @@
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained("runs/hf")
     tokenizer = transformers.AutoTokenizer.from_pretrained("runs/hf")
 
-A model with the norms after each sub-layer is a Marian model; one with the norms before them is a Pegasus model, which
-has Marian's positions and biases. Both get Marian's tokenizer, which runs the SentencePiece models as they are, and its
-vocabulary: </s>, <unk>, the pieces, <pad>. The decoder starts with <pad>, which has the embedding of harken's BOS.
+A model with learned positions is one of BART's family (`huggingface_bart.py`), one with RMS norms and buckets a T5
+(`huggingface_t5.py`). Of the others, those with the norms after each sub-layer are Marian models, and those with the
+norms before them Pegasus models, which have Marian's positions and biases. Both get Marian's tokenizer, which runs the
+SentencePiece models as they are, and its vocabulary: </s>, <unk>, the pieces, <pad>. The decoder starts with <pad>,
+which has the embedding of harken's BOS.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,10 @@ from harken.data.tokenizers.subword import SPACE, SubwordTokenizer
 from harken.data.tokenizers.tokens import BOS, EOS, SPECIALS, UNK
 from harken.errors import UserError
 from harken.export.ctranslate2 import describe_sides
+from harken.export.huggingface_bart import export_bart
+from harken.export.huggingface_files import FORM, check_count, generation_of, refuse, subwords, write_json
+from harken.export.huggingface_t5 import export_t5
+from harken.export.marks import refuse_marks
 from harken.files import atomic_write
 from harken.kernels.decoding.description import Stack
 from harken.nn.positions.absolute import SinusoidalPositions, sinusoids
@@ -33,12 +38,10 @@ from harken.training.weights import save_tensors
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
 
-FORM = "Hugging Face's format"
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
 EPSILON = 1e-5  # of the norms, which no option of Marian and Pegasus changes
 POSITIONS = 1024  # rows of the table of sinusoids
 CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
-EMBEDDINGS = {"source_embedding.weight", "target_embedding.weight", "output_weight", "output_bias"}
 
 
 def export_huggingface(translator: Translator, folder: Path) -> None:
@@ -49,14 +52,21 @@ def export_huggingface(translator: Translator, folder: Path) -> None:
     """
     model: Any = translator.model
     encoder, decoder = describe_sides(model, FORM)
+    if encoder.is_rms and encoder.buckets is not None:
+        export_t5(translator, encoder, decoder, folder)
+        return
+    if encoder.max_length is not None and decoder.max_length is not None:
+        export_bart(translator, encoder, decoder, folder)
+        return
     check(model, encoder, decoder)
-    sides = subwords(translator, FORM)
+    refuse_marks(translator, FORM)
+    sides = subwords(translator)
     rows = torch.tensor([EOS, UNK, *range(len(SPECIALS), sides[0].size), BOS])
     kind = "pegasus" if encoder.pre else "marian"
     save_tensors(folder / "model.safetensors", weights_of(model, rows, kind), {"format": "pt"})
     numbers = {"pad_token_id": len(rows) - 1, "eos_token_id": 0, "decoder_start_token_id": len(rows) - 1}
     write_json(folder / "config.json", config_of(translator, encoder, decoder, kind, len(rows)) | numbers)
-    write_json(folder / "generation_config.json", generation_of(translator, len(rows) - 1) | numbers)
+    write_json(folder / "generation_config.json", generation_of(translator, len(rows) - 1, POSITIONS // 2) | numbers)
     write_tokenizer(translator, sides, folder)
 
 
@@ -68,6 +78,9 @@ def check(model: Any, *stacks: Stack) -> None:
     """
     for stack in stacks:
         options = {
+            "model.norm_kind = 'rms'": stack.is_rms,
+            "model.bias = false": stack.layers[0].feed_forward.expand.bias is None,
+            "model.head_width": stack.head_width * stack.heads != stack.width,
             "model.positions other than 'sinusoidal'": type(stack.positions) is not SinusoidalPositions,
             f"model.activation = {stack.activation!r}": stack.activation not in ACTIVATIONS,
             "model.attention = 'dot'": not stack.scaled,
@@ -77,26 +90,10 @@ def check(model: Any, *stacks: Stack) -> None:
             != (stacks[0].pre, stacks[0].activation),
             "norms with another epsilon": stack.epsilon != EPSILON,
         }
-        for option, is_set in options.items():
-            if is_set:
-                raise UserError(f"{FORM} has no form for {option}; train without it to export the model")
+        refuse(options)
     embedding = model.output_weight
     if model.source_embedding.weight is not embedding or model.target_embedding.weight is not embedding:
         raise UserError(f'{FORM} needs one matrix for all words; train with tokenizer.joint = true, model.tied = "all"')
-
-
-def subwords(translator: Translator, form: str, joint: bool = True) -> tuple[SubwordTokenizer, SubwordTokenizer]:
-    """Both tokenizers, which have the same pieces where `joint`.
-
-    Raises:
-        UserError: they are no subwords, or have other pieces.
-    """
-    source, target = translator.source, translator.target
-    if not isinstance(source, SubwordTokenizer) or not isinstance(target, SubwordTokenizer):
-        raise UserError(f"{form} needs SentencePiece; train with tokenizer.kind = bpe or unigram to export the model")
-    if joint and source.pieces(range(source.size)) != target.pieces(range(target.size)):
-        raise UserError(f"{form} needs one vocabulary for both sides; train with tokenizer.joint = true to export it")
-    return source, target
 
 
 def weights_of(model: Any, rows: Tensor, kind: str) -> dict[str, Tensor]:
@@ -121,9 +118,7 @@ def weights_of(model: Any, rows: Tensor, kind: str) -> dict[str, Tensor]:
         table = sinusoids(POSITIONS, width)[:, order]
         weights |= {f"model.{side}.embed_positions.weight": table.clone() for side in ("encoder", "decoder")}
     blocks = block_weights(own, order)
-    count = sum(value.numel() for value in blocks.values()) + sum(own[name].numel() for name in norms if name in own)
-    if count != sum(value.numel() for name, value in own.items() if name not in EMBEDDINGS):
-        raise UserError(f"{FORM} has no form for a part of this model beside its blocks; train without it")
+    check_count(own, [*blocks.values(), *(own[name] for name in norms if name in own)])
     return weights | blocks
 
 
@@ -153,17 +148,6 @@ def config_of(translator: Translator, encoder: Stack, decoder: Stack, kind: str,
     }
 
 
-def generation_of(translator: Translator, pad: int) -> dict[str, Any]:
-    """generation_config.json: the search of the recipe, as far as `generate` has it."""
-    search = translator.recipe.search
-    beam = {
-        "num_beams": search.beam,
-        "length_penalty": search.length_penalty,
-        "early_stopping": "never" if search.stopping == "exact" else True,
-    }
-    return (beam if search.beam > 1 else {"num_beams": 1}) | {"max_length": POSITIONS // 2, "bad_words_ids": [[pad]]}
-
-
 def write_tokenizer(translator: Translator, sides: tuple[SubwordTokenizer, SubwordTokenizer], folder: Path) -> None:
     """Write the files of Marian's tokenizer; tokens of target languages lose their ▁, as Marian has them."""
     names = {}
@@ -183,8 +167,3 @@ def write_tokenizer(translator: Translator, sides: tuple[SubwordTokenizer, Subwo
     special = {"eos_token": SPECIALS[EOS], "unk_token": SPECIALS[UNK], "pad_token": "<pad>"}
     languages = dict(zip(("source_lang", "target_lang"), languages_of(translator.recipe.data), strict=True))
     write_json(folder / "tokenizer_config.json", options | special | languages)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """A JSON file as `transformers` writes them."""
-    atomic_write(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")

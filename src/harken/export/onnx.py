@@ -32,6 +32,7 @@ from harken.data.tokenizers.tokens import BOS, EOS, PAD, UNK
 from harken.errors import UserError
 from harken.export import onnx_recurrent, onnx_transformer
 from harken.export.graph import Graph, Memory
+from harken.export.marks import marks_of
 from harken.files import atomic_write
 from harken.kernels.decoding.description import Linear, Recurrent, RecurrentStack, Stack, Undescribed
 from harken.models.config import longest_of
@@ -80,6 +81,7 @@ def export_onnx(translator: Translator, folder: Path) -> None:
         "memory": memory,
         "state": state,
         "tokens": {"pad": PAD, "unk": UNK, "bos": BOS, "eos": EOS},
+        **marks_of(translator)._asdict(),
         "never_written": [PAD, BOS],
         "longest": longest_of(translator.recipe.model) or onnx_transformer.LENGTH,
         "max_length": {"factor": search.max_length_factor, "extra": search.max_length_extra},

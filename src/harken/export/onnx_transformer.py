@@ -15,12 +15,13 @@ from torch import Tensor
 
 from harken.export.graph import Graph, Memory, Step
 from harken.kernels.decoding.description import CrossAttention, FeedForward, Norm, SelfAttention, Stack, Undescribed
+from harken.nn.activations import GATED
 from harken.nn.positions.absolute import sinusoids
 
 if TYPE_CHECKING:
     from harken.models.transformer.decoder_only import DecoderOnly
 
-LENGTH = 4096  # rows of the tables of sinusoidal and rotary positions
+LENGTH = 4096  # rows of the tables of sinusoidal and rotary positions, and largest distance of biases
 CACHES = ("keys", "values")
 MEMORY = ("memory_keys", "memory_values")
 
@@ -56,10 +57,12 @@ def start(graph: Graph, stack: Stack, memory: Memory) -> tuple[dict[str, str], d
     stacked: dict[str, list[str]] = {name: [] for name in MEMORY}
     for layer in stack.layers:
         assert layer.cross_attention is not None
-        parts = graph.split(graph.linear(memory.values, layer.cross_attention.key_value), 2, stack.width)
+        parts = graph.split(
+            graph.linear(memory.values, layer.cross_attention.key_value), 2, stack.heads * stack.head_width
+        )
         for name, part in zip(MEMORY, parts, strict=True):
             stacked[name].append(split_heads(graph, part, stack.heads))
-    sizes = [graph.ints(len(stack.layers)), graph.size(memory.values, 0), graph.ints(stack.heads, 0, head_width(stack))]
+    sizes = [graph.ints(len(stack.layers)), graph.size(memory.values, 0), graph.ints(stack.heads, 0, stack.head_width)]
     empty = graph.add("ConstantOfShape", graph.add("Concat", *sizes, axis=0))  # float32 zeros
     return {name: stack_layers(graph, parts) for name, parts in stacked.items()}, dict.fromkeys(CACHES, empty)
 
@@ -73,7 +76,7 @@ def shapes(stack: Stack) -> dict[str, list[Any]]:
 
 def cache_shape(stack: Stack, time: str) -> list[Any]:
     """The shape of keys and of values, with a name for the time."""
-    return [len(stack.layers), "batch", stack.heads, time, head_width(stack)]
+    return [len(stack.layers), "batch", stack.heads, time, stack.head_width]
 
 
 def step(
@@ -113,8 +116,9 @@ class Blocks:
         self.past, self.memory, self.memory_mask = past, memory, memory_mask
         self.keys: list[str] = []
         self.contents: list[str] = []
-        if stack.slopes is not None:
-            bias = self._alibi(stack.slopes)
+        table = stack.distance_bias(torch.arange(1 - LENGTH, LENGTH))
+        if table is not None:
+            bias = self._distance_bias(table)
             mask = bias if mask is None else graph.add("Add", mask, bias)
         self.mask = mask
 
@@ -142,7 +146,7 @@ class Blocks:
 
     def _self_attention(self, layer: SelfAttention, number: int, values: str) -> str:
         graph, stack = self.graph, self.stack
-        parts = graph.split(graph.linear(values, layer.query_key_value), 3, stack.width)
+        parts = graph.split(graph.linear(values, layer.query_key_value), 3, stack.heads * stack.head_width)
         query, key, value = (split_heads(graph, part, stack.heads) for part in parts)
         if stack.angles is not None:
             query, key = self._rotate(query), self._rotate(key)
@@ -162,7 +166,7 @@ class Blocks:
     def _attend(self, query: str, key: str, value: str, mask: str | None) -> str:
         """(B, N, T, K) and (B, N, S, K) -> contexts (B, T, D)."""
         graph = self.graph
-        scale = 1 / math.sqrt(head_width(self.stack)) if self.stack.scaled else 1.0
+        scale = 1 / math.sqrt(self.stack.head_width) if self.stack.scaled else 1.0
         query = graph.add("Mul", query, graph.constant(scale))
         scores = graph.add("MatMul", query, graph.add("Transpose", key, perm=[0, 1, 3, 2]))
         scores = scores if mask is None else graph.add("Add", scores, mask)
@@ -171,9 +175,10 @@ class Blocks:
 
     def _feed_forward(self, layer: FeedForward, values: str) -> str:
         graph, inner = self.graph, self.graph.linear(values, layer.expand)
-        if self.stack.activation == "swiglu":
+        if self.stack.activation in GATED:
             gate, candidate = graph.split(inner, 2, self.stack.feedforward)
-            inner = graph.add("Mul", graph.silu(gate), candidate)
+            gate = graph.silu(gate) if self.stack.activation == "swiglu" else graph.gelu_tanh(gate)
+            inner = graph.add("Mul", gate, candidate)
         else:
             activation = {"gelu": graph.gelu, "gelu_tanh": graph.gelu_tanh, "silu": graph.silu}.get(
                 self.stack.activation
@@ -183,7 +188,7 @@ class Blocks:
 
     def _rotate(self, values: str) -> str:
         """Rotary positions of (B, N, T, K)."""
-        graph, size = self.graph, head_width(self.stack)
+        graph, size = self.graph, self.stack.head_width
         angles = graph.rows(sinusoids(LENGTH, size), self.begin, self.end)
         sine, cosine = graph.split(graph.reshape(angles, 0, size // 2, 2), 2, 1)  # (T, K / 2, 1) each
         first, second = graph.split(graph.reshape(values, 0, 0, 0, size // 2, 2), 2, 1)  # (B, N, T, K / 2, 1) each
@@ -193,13 +198,12 @@ class Blocks:
         )
         return graph.reshape(graph.add("Concat", *rotated, axis=-1), 0, 0, 0, size)
 
-    def _alibi(self, slopes: Tensor) -> str:
-        """-m |i - j| (N, T, S)."""
+    def _distance_bias(self, table: Tensor) -> str:
+        """(N, T, S) from a table (N, 2 LENGTH - 1) of distances j - i."""
         graph = self.graph
         rows = graph.add("Unsqueeze", graph.range(self.begin, self.end), graph.ints(1))
-        apart = graph.add("Abs", graph.add("Sub", graph.range(graph.ints(0), self.end), rows))  # (T, S)
-        apart = graph.add("Cast", apart, to=graph.onnx.TensorProto.FLOAT)
-        return graph.add("Mul", apart, graph.constant(-slopes[:, None, None]))
+        apart = graph.add("Sub", graph.range(graph.ints(0), self.end), rows)  # (T, S)
+        return graph.add("Gather", graph.constant(table), graph.add("Add", apart, graph.ints(LENGTH - 1)), axis=1)
 
     def _layer_of(self, stacked: str, number: int) -> str:
         return self.graph.add("Gather", stacked, self.graph.constant(number, torch.int64), axis=0)
@@ -263,11 +267,6 @@ def add_positions(graph: Graph, stack: Stack, values: str, begin: str, end: str)
 def normalise(graph: Graph, stack: Stack, values: str) -> str:
     """(B, T, D): the norm of embeddings, if the stack has one."""
     return values if stack.embedding_norm is None else graph.norm(values, stack.embedding_norm)
-
-
-def head_width(stack: Stack) -> int:
-    """K."""
-    return stack.width // stack.heads
 
 
 def split_heads(graph: Graph, values: str, heads: int) -> str:

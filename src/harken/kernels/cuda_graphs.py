@@ -29,14 +29,11 @@ SEEN_KEYS = 4096  # keys that a cache remembers as seen once
 Result = TypeVar("Result")
 
 
-def is_available(device: torch.device) -> bool:
-    """Whether GPU kernels may run on this device now."""
-    return device.type == "cuda" and kernels_enabled() and not torch.compiler.is_compiling()
-
-
 def can_capture(device: torch.device) -> bool:
     """Whether a graph can be captured on this device now; not within another capture, or where one is prepared."""
-    return is_available(device) and not (is_device_only() or torch.cuda.is_current_stream_capturing())
+    if device.type != "cuda" or not kernels_enabled() or torch.compiler.is_compiling():
+        return False
+    return not (is_device_only() or torch.cuda.is_current_stream_capturing())
 
 
 @contextmanager

@@ -12,16 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.kernels.settings import has_triton, kernels_enabled
+from harken.kernels.backend import Backend
+from harken.kernels.settings import why_no_triton
 from harken.kernels.triton_import import tl, triton
 
 ROWS, COLUMNS = 32, 128  # a tile
 SLICES = 64  # of rows, each summed by one program for every tile of columns
-
-
-def is_supported(values: Tensor) -> bool:
-    """Whether the kernels can run."""
-    return values.is_cuda and has_triton() and kernels_enabled()
 
 
 @triton.jit
@@ -122,3 +118,6 @@ def linear(values: Tensor, weight: Tensor, bias: Tensor, relu: bool = False) -> 
         low = torch.get_autocast_dtype("cuda")
         values, weight, bias = values.to(low), weight.to(low), bias.to(low)
     return operator(values, weight, bias, relu)
+
+
+LINEAR = Backend("triton", lambda values: why_no_triton(values.is_cuda), linear)

@@ -19,7 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.kernels.settings import has_triton, kernels_enabled
+from harken.kernels.backend import Backend
+from harken.kernels.settings import why_no_triton
 from harken.kernels.triton_import import tl, triton
 
 WARPS = 4  # for a row of 512 features; 1 and 2 take 4 to 10% longer on an H200
@@ -27,9 +28,11 @@ PROGRAMS = 1056  # of the backward pass: 8 for each multiprocessor of an H200
 WIDEST = 2048  # features that a program holds
 
 
-def is_supported(values: Tensor, width: int) -> bool:
-    """Whether the kernels can run."""
-    return values.is_cuda and has_triton() and kernels_enabled() and width <= WIDEST
+def why_not_fused(values: Tensor) -> str | None:
+    """The reason for which the kernels cannot run; None: they can."""
+    if values.shape[-1] > WIDEST:
+        return f"the features are wider than {WIDEST}"
+    return why_no_triton(values.is_cuda)
 
 
 @triton.jit
@@ -68,9 +71,9 @@ def forward_kernel(
         x = tl.load(values + at, mask=inside, other=0.0).to(tl.float32)
         added = tl.load(change + at, mask=inside, other=0.0).to(tl.float32) + shift
         if THRESHOLD > 0:
-            kept = ((word >> (8 * turn)) & 255) >= THRESHOLD
-            added = tl.where(kept, added * scale, 0.0)
-            tl.store(keep + at, kept.to(tl.int8), mask=inside)
+            is_kept = ((word >> (8 * turn)) & 255) >= THRESHOLD
+            added = tl.where(is_kept, added * scale, 0.0)
+            tl.store(keep + at, is_kept.to(tl.int8), mask=inside)
         x = tl.where(inside, x + added, 0.0)
         tl.store(out + at, x.to(out.dtype.element_ty), mask=inside)
         mean = tl.sum(x, 0) / width
@@ -122,8 +125,8 @@ def backward_kernel(
         tl.store(grad_values + at, dx.to(grad_values.dtype.element_ty), mask=real)
         dc = dx
         if THRESHOLD > 0:
-            kept = tl.load(keep + at, mask=real, other=0)
-            dc = tl.where(kept != 0, dx * scale, 0.0)
+            is_kept = tl.load(keep + at, mask=real, other=0)
+            dc = tl.where(is_kept != 0, dx * scale, 0.0)
         tl.store(grad_change + at, dc.to(grad_change.dtype.element_ty), mask=real)
         weight_sum += dy * unit
         bias_sum += dy
@@ -242,3 +245,6 @@ def residual_norm(values: Tensor, change: Tensor, *rest: Any) -> tuple[Tensor, T
     """Values (M, D), change (M, D), vectors (D,) in float32, seed (1,) int64, and the other arguments of `operator` ->
     x' like `values`, y like `change`."""
     return operator(values, change, *rest)[:2]
+
+
+RESIDUAL_NORM = Backend("triton", why_not_fused, residual_norm)

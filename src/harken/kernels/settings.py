@@ -30,6 +30,13 @@ def has_triton() -> bool:
 _state = threading.local()
 
 
+def why_no_triton(is_cuda: bool) -> str | None:
+    """The reason for which Triton kernels cannot run on tensors of a device; None: they can."""
+    if not is_cuda:
+        return "the tensors are not on a GPU"
+    return None if _TRITON else "Triton is not installed"
+
+
 @contextmanager
 def device_only() -> Iterator[None]:
     """Inside, in this thread, nothing is read back from a GPU, so that a CUDA graph can hold it: lengths are taken as

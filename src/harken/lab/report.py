@@ -11,8 +11,9 @@ import math
 import os
 import platform
 import time
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from harken.inspection.figure.values import plain
 from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings
 from harken.machine import available_cores
 
+SEEDS_APART = 100_000  # between two runs; a run uses a few seeds from its own on
+
 
 @dataclass(frozen=True)
 class Report:
@@ -34,11 +37,20 @@ class Report:
     findings: Findings
     seconds: float  # on the clock
     cpu_seconds: float  # of all cores together
+    answers: tuple[str, ...] = ()  # of runs with other seeds: `harken lab --stability`
 
     @property
     def verdict(self) -> str:
         """One line: the claim, whether it holds, and the numbers."""
         return f"{self.findings.answer}: {self.findings.verdict}"
+
+    @property
+    def stability(self) -> str:
+        """How often each verdict came out over the seeds, as a sentence; empty where it ran once."""
+        if not self.answers:
+            return ""
+        counts = Counter((self.findings.answer, *self.answers)).most_common()
+        return f"Over {1 + len(self.answers)} runs: {', '.join(f'{answer} {count}' for answer, count in counts)}."
 
     def to_dict(self) -> dict[str, Any]:
         """The whole report as JSON can hold it; numbers that are not finite are None."""
@@ -49,6 +61,8 @@ class Report:
             {
                 "name": self.experiment.name,
                 "statement": self.experiment.statement,
+                "parts": self.experiment.parts,
+                "changes": self.experiment.changes,
                 "holds": findings.holds,
                 "verdict": findings.verdict,
                 "explanation": findings.explanation,
@@ -57,6 +71,7 @@ class Report:
                 "measured": findings.measured,
                 "figure": findings.figure,
                 "settings": self.settings,
+                "answers": [findings.answer, *self.answers],
                 "seconds": round(self.seconds, 2),
                 "cpu_seconds": round(self.cpu_seconds, 2),
                 "made": {
@@ -89,11 +104,24 @@ class Report:
         return [folder / file for file in content]
 
 
-def run_experiment(experiment: Experiment, settings: Settings, progress: Progress) -> Report:
-    """Run it and watch the clock."""
+def run_experiment(experiment: Experiment, settings: Settings, progress: Progress, stability: int = 1) -> Report:
+    """Run it and watch the clock; with `stability` as many times, with seeds that no run shares, for their verdicts.
+
+    Raises:
+        UserError: sizes that the experiment does not have.
+    """
+    experiment.check(settings)
     began, cpu = time.monotonic(), _cpu_seconds()
-    findings = experiment.run(settings, progress)
-    return Report(experiment, settings, findings, time.monotonic() - began, _cpu_seconds() - cpu)
+
+    def part(number: int) -> Findings:
+        return experiment.run(
+            replace(settings, seed=settings.seed + SEEDS_APART * number),
+            lambda done, message: progress((number + done) / stability, message),
+        )
+
+    findings = part(0)
+    answers = tuple(part(number).answer for number in range(1, stability))
+    return Report(experiment, settings, findings, time.monotonic() - began, _cpu_seconds() - cpu, answers)
 
 
 def cell_text(value: Cell) -> str:
@@ -119,10 +147,17 @@ def _article(report: Report) -> str:
     return (
         f'<article id="{text(experiment.name)}"><h1>{text(experiment.name)}</h1>\n'
         f'<p class="about">{text(experiment.statement)}</p>\n<p class="verdict">{text(report.verdict)}</p>\n'
-        f"{_paragraph(findings.explanation)}{section(findings.figure)}{value_table(findings.columns, rows)}\n"
+        f"{_paragraph(report.stability)}{_parts(experiment)}{_paragraph(findings.explanation)}"
+        f"{section(findings.figure)}{value_table(findings.columns, rows)}\n"
         f'<p class="note">seed {report.settings.seed}, {report.seconds:.0f} s, {report.cpu_seconds:.0f} CPU s</p>'
         "</article>"
     )
+
+
+def _parts(experiment: Experiment) -> str:
+    items = [f"<b>{part.kind}</b>: {text(part.statement)}" for part in experiment.parts]
+    items += [f"rule changed, {text(change)}" for change in experiment.changes]
+    return f"<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>\n" if items else ""
 
 
 def _paragraph(content: str) -> str:

@@ -1,7 +1,8 @@
-"""The course of `docs/learn`: its chapters, notebooks made of them, the answers to its exercises.
+"""The course of `docs/learn`: its chapters, notebooks and pages made of them, the answers to its exercises.
 
 A chapter is a Python script in jupytext's percent format: cells begin with `# %% name`, those of text with
-`# %% name [markdown]`. It runs as a script; `harken learn --out FOLDER` writes it as a notebook.
+`# %% name [markdown]`. It runs as a script; `harken learn --out FOLDER` writes it as a notebook, and
+`chapter.to_markdown(FOLDER)` runs it and gives a page with its outputs and pictures.
 
 >>> from harken.learn import chapters, check
 >>> check("ex1a", 2)
@@ -12,19 +13,26 @@ True
 
 from __future__ import annotations
 
+import io
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harken.files import atomic_write
 from harken.inspection.figure import Figure
 from harken.inspection.pictures.picture import Picture, Plot
-from harken.learn.exercises import EXERCISES, Exercise, Verdict, check
+from harken.learn.exercises import EXERCISES, Exercise, Verdict, check, read_answer
 
-__all__ = ["EXERCISES", "Cell", "Chapter", "Exercise", "Verdict", "chapters", "check", "show"]
+__all__ = ["EXERCISES", "Cell", "Chapter", "Exercise", "Verdict", "chapters", "check", "read_answer", "show"]
 
 FOLDER = Path(__file__).parent / "chapters"  # a link to docs/learn; in a wheel, a copy of it
+Outputs = list[str | Picture]  # what a cell printed and showed, in order
+OUTPUTS: ContextVar[Outputs | None] = ContextVar("OUTPUTS", default=None)  # of the cell that `Chapter.run` runs
 START = re.compile(r"^# %% ([a-z0-9-]+)( \[markdown\])?$\n", re.MULTILINE)
 
 
@@ -81,6 +89,52 @@ class Chapter:
         cells = [cell.to_notebook() for cell in self.cells]
         return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
+    def run(self) -> Iterator[tuple[Cell, Outputs]]:
+        """Run the code from top to bottom; each cell with what it printed and showed, as soon as it has run."""
+        namespace: dict[str, Any] = {"__name__": self.path.stem}
+        for cell in self.cells:
+            outputs: Outputs = []
+            if not cell.is_text:
+                token = OUTPUTS.set(outputs)
+                try:
+                    with redirect_stdout(_Printed(outputs)):
+                        exec(compile(cell.source, f"{self.path}, cell {cell.name}", "exec"), namespace)
+                finally:
+                    OUTPUTS.reset(token)
+            yield cell, outputs
+
+    def to_markdown(self, folder: Path) -> str:
+        """Run the chapter and return it as Markdown with outputs.
+
+        Pictures are written into the folder, and named without it: as `2-rnn-picture-of-shares.svg`, beside the page.
+        Links are those of the script, relative to `docs/learn`.
+        """
+        parts = []
+        for cell, outputs in self.run():
+            parts.append(cell.source if cell.is_text else f"```python\n{cell.source}\n```")
+            for number, output in enumerate(outputs):
+                if isinstance(output, str):
+                    parts.append(f"```text\n{output.rstrip()}\n```")
+                    continue
+                name = f"{self.path.stem}-{cell.name}{f'-{number}' if number else ''}.svg"
+                atomic_write(folder / name, output.to_svg().encode())
+                parts.append(f"![{output.heading}]({name})")
+        return "\n\n".join(parts) + "\n"
+
+
+class _Printed(io.TextIOBase):
+    """A stream whose text goes to the outputs of a cell."""
+
+    def __init__(self, outputs: Outputs) -> None:
+        self.outputs = outputs
+
+    def write(self, text: str) -> int:
+        if self.outputs and isinstance(self.outputs[-1], str):
+            self.outputs[-1] += text
+        else:
+            self.outputs.append(text)
+        return len(text)
+
 
 def chapters() -> list[Chapter]:
     """All chapters in their order."""
@@ -88,10 +142,12 @@ def chapters() -> list[Chapter]:
 
 
 def show(drawn: Picture | Figure) -> None:
-    """Show a picture or a figure: in a notebook as a drawing, elsewhere as text."""
+    """Show a picture or a figure: in a notebook or on a page as a drawing, elsewhere as text."""
     picture = Plot([drawn]) if isinstance(drawn, Figure) else drawn
-    notebook = sys.modules.get("IPython")
-    if notebook is not None and notebook.get_ipython() is not None:
+    outputs, notebook = OUTPUTS.get(), sys.modules.get("IPython")
+    if outputs is not None:
+        outputs.append(picture)
+    elif notebook is not None and notebook.get_ipython() is not None:
         notebook.display.display(picture)
     else:
         print(picture)

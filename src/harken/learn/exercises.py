@@ -11,7 +11,10 @@ Not yet. You added the two sizes; the table has a row for every word, and each r
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -23,6 +26,20 @@ from torch import Tensor
 from harken.errors import UserError
 
 TOLERANCE = 0.01
+MAX_ANSWER = 500  # characters of a written answer
+OPERATORS: dict[type, Any] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.MatMult: operator.matmul,
+    ast.Pow: operator.pow,
+    ast.USub: operator.neg,
+}
+FUNCTIONS: dict[str, Any] = {
+    name: lambda x, name=name: getattr(torch, name)(torch.as_tensor(x, dtype=torch.float64))
+    for name in ("exp", "log", "log2", "sigmoid", "sqrt", "tanh")
+}
 
 
 @dataclass(frozen=True)
@@ -45,6 +62,11 @@ class Exercise:
     clue: str  # said to a wrong answer that is none of the mistakes
     mistakes: Mapping[str, Any]  # hint -> the answer that this mistake gives
     inputs: tuple[Any, ...] = field(default=())
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the inputs."""
+        return list(inspect.signature(self.right).parameters) if self.inputs else []
 
     def value(self, answer: Any) -> Tensor:
         """The answer as numbers."""
@@ -86,6 +108,60 @@ def check(name: str, answer: Any) -> Verdict:
         return Verdict(False, f"The answer has the shape {shape}, but {needed} is needed. {exercise.clue}")
     hints = (hint for hint, mistake in exercise.mistakes.items() if exercise.equals(value, mistake))
     return Verdict(False, next(hints, exercise.clue))
+
+
+def read_answer(name: str, text: str) -> Any:
+    """A written answer: a number, a list of numbers, or a formula of the inputs where the answer is a function.
+
+    Nothing of it is executed: sums, products, powers and six functions are computed one by one.
+
+    >>> check("ex1a", read_answer("ex1a", "sqrt(2)")).right
+    True
+    >>> check("ex4c", read_answer("ex4c", "(1 - z) * h + n"))
+    Not yet. The candidate counts in full; multiply it by z.
+
+    Raises:
+        UserError: no formula, or one with other names.
+    """
+    exercise = EXERCISES.get(name)
+    names = exercise.names if exercise else []
+    try:
+        if len(text) > MAX_ANSWER:
+            raise ValueError
+        formula = ast.parse(text.strip().removeprefix("return "), mode="eval").body
+        if names:
+            _compute(formula, dict(zip(names, exercise.inputs, strict=True)) if exercise else {})
+            return lambda *inputs: _compute(formula, dict(zip(names, inputs, strict=True)))
+        return _compute(formula, {})
+    except (SyntaxError, ValueError, TypeError, ArithmeticError, MemoryError, RecursionError, RuntimeError) as error:
+        needed = f"a formula of {', '.join(names)}" if names else "a number, or numbers between commas"
+        reason = f" ({str(error).splitlines()[0]})" if isinstance(error, ArithmeticError | RuntimeError) else ""
+        allowed = f"; you may use + - * / @ ** and {', '.join(FUNCTIONS)}"
+        raise UserError(f"{text[:80]!r} cannot be read{reason}; write {needed}{allowed}") from None
+
+
+def _compute(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    """The value of a formula.
+
+    Raises:
+        ValueError: something that is not allowed.
+    """
+    match node:
+        case ast.Constant(value=int() | float()):
+            return float(node.value)  # type: ignore[arg-type]  # so that powers overflow instead of growing
+        case ast.Name(id=name) if name in names:
+            return names[name]
+        case ast.UnaryOp(op=op) if type(op) in OPERATORS:
+            return OPERATORS[type(op)](_compute(node.operand, names))
+        case ast.BinOp(op=op) if type(op) in OPERATORS:
+            return OPERATORS[type(op)](_compute(node.left, names), _compute(node.right, names))
+        case ast.Tuple() | ast.List():
+            return [float(_compute(element, names)) for element in node.elts]
+        case ast.Call(args=[argument], keywords=[]):
+            function = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if function in FUNCTIONS:
+                return FUNCTIONS[function](_compute(argument, names))
+    raise ValueError
 
 
 def _random(*shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
@@ -340,6 +416,52 @@ CHAPTER_7 = {
     ),
 }
 
+CHAPTER_8 = {
+    "ex8a": Exercise(
+        9.0,
+        "The shares are 1/4, 1/4 and 1/2: the third layer counts as much as the other two together.",
+        "Take e to the power of each w, divide by the sum, multiply each state by its share, and add.",
+        {
+            "This is the plain mean; the third layer has a larger share.": 8.0,
+            "You used the w themselves as shares; take their softmax.": 12 * math.log(2),
+            "You left out the division by the sum of e^w: shares sum to 1.": 36.0,
+            "You took the state with the largest share; the mixture has all three.": 12.0,
+        },
+    ),
+    "ex8b": Exercise(
+        240,
+        "15 % of 2,000 are 300, and 80 % of these are hidden. The other 60 are predicted too.",
+        "How many words are chosen? And which share of the chosen ones becomes [MASK]?",
+        {
+            "These are all that are chosen; not all of them become [MASK].": 300,
+            "You took 80 % of all words; only the chosen ones can be hidden.": 1600,
+            "These are the ones that become another word; the question is about [MASK].": 30,
+            "These are the chosen ones that do not become [MASK].": 60,
+        },
+    ),
+    "ex8c": Exercise(
+        6 * 63e6 * 2.5e9,
+        "9.45e17: what harken counts for this model, too. A GPU of today that reaches half of 1e15 a second takes half "
+        "an hour.",
+        "Multiply 6, 63 million and 2.5 billion.",
+        {
+            "You left out the 6.": 63e6 * 2.5e9,
+            "This is the forward pass; with the backward pass it is three times as much.": 2 * 63e6 * 2.5e9,
+            "You counted both sides for the whole network; each word is handled by about half of it.": 6 * 63e6 * 5e9,
+        },
+    ),
+    "ex8d": Exercise(
+        2.0**20,
+        "C^0.05 has to double, so C grows 2^(1/0.05) = 2^20 times: about a million. This is why progress is dear.",
+        "For which x is x^-0.05 = 1/2? Take the power -1/0.05 on both sides.",
+        {
+            "That would be so if the loss fell as 1/C; its power is 0.05.": 2.0,
+            "You divided 1 by 0.05; the factor is 2 to the power of that.": 20.0,
+            "You multiplied the power by 2; it is 2 to the power of 1/0.05.": 40.0,
+        },
+    ),
+}
+
 EXERCISES: dict[str, Exercise] = {
     **CHAPTER_1,
     **CHAPTER_2,
@@ -348,4 +470,5 @@ EXERCISES: dict[str, Exercise] = {
     **CHAPTER_5,
     **CHAPTER_6,
     **CHAPTER_7,
+    **CHAPTER_8,
 }

@@ -43,9 +43,15 @@ def build_model(config: Architecture, source_size: int, target_size: int) -> Tra
         encoder = ENCODERS[config.architecture](config)
         table = config.decoder or config
         decoder = DECODERS[table.architecture](table)
-        return EncoderDecoder(source_size, target_size, encoder, decoder, config.tied)
+        model = EncoderDecoder(source_size, target_size, encoder, decoder, config.tied)
     except ValueError as problem:
         raise UserError(f"model: {problem}") from problem
+    for part in getattr(config, "frozen", ()):
+        names = ("output_bias",) if part == "output_bias" else ("stack.positions.embedding.weight",)
+        for name, parameter in model.named_parameters():
+            if name.endswith(names):
+                parameter.requires_grad_(False)
+    return model
 
 
 def build_encoder(config: AnyEncoderConfig, may_start: bool = False) -> Encoder:

@@ -75,6 +75,13 @@ class TransformerConfig(SidedTable, TransformerMixerConfig):
     """Transformer encoder-decoder (Vaswani et al., 2017)."""
 
     architecture: Literal["transformer"] = "transformer"
+    frozen: list[Literal["positions", "output_bias"]] = Field(
+        default_factory=list,
+        description=(
+            "parts that training leaves as they are: positions, output_bias; of an adopted model those that its own "
+            "format has no weights for"
+        ),
+    )
 
 
 class RecurrentConfig(EncoderDecoderTable, RecurrentStackConfig):

@@ -1,4 +1,4 @@
-"""Layers of sequence models, each a plain `torch.nn.Module`; `docs/reference/nn.md` has them all with examples.
+"""Layers of sequence models, each a plain `torch.nn.Module`; `make docs` makes a page of all of them.
 
 Drop-in for `torch.nn`: `RNN`, `LSTM`, `GRU` and their cells, `MultiheadAttention`, `Transformer` and its parts. To
 build on: `Cell` and `Stack` for recurrent cells of your own, `AttentionPositions` for positions.

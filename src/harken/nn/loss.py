@@ -12,11 +12,15 @@ blocks of logits that fit the cache of a CPU, `cuda` makes one pass over half-pr
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from harken.kernels.cross_entropy import cpu, cuda
+from harken.kernels.backend import choose, reference
+from harken.kernels.cross_entropy.cpu import CPU
+from harken.kernels.cross_entropy.cuda import CUDA
 
 
 def smoothed_cross_entropy(
@@ -48,9 +52,12 @@ def linear_cross_entropy(
 
     Rows whose target is `padding` do not count; None: all rows count.
     """
-    arguments = hidden, weight, bias, targets, smoothing, z_loss, padding
-    if cuda.is_supported(hidden, weight):
-        return cuda.linear_cross_entropy(*arguments)
-    if not hidden.is_cuda and cpu.is_supported(hidden):
-        return cpu.linear_cross_entropy(*arguments)
+    return choose(BACKENDS, hidden, weight).run(hidden, weight, bias, targets, smoothing, z_loss, padding)
+
+
+def _unfused(hidden: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
+    targets, smoothing, z_loss, padding = options
     return smoothed_cross_entropy(F.linear(hidden, weight, bias), targets, smoothing, padding, z_loss)
+
+
+BACKENDS = CUDA, CPU, reference("reference", _unfused)

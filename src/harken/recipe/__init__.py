@@ -191,7 +191,7 @@ def _validated(
     recipe = recipe.model_copy(update={"task": task}) if isinstance(named, str) else recipe
     if with_data:
         recipe.require_data(origin)
-    written = {place.key: place.value for place in paths_in(recipe) if place.is_path}
+    written = {declared.key: declared.value for declared in paths_in(recipe) if declared.is_path}
     recipe, notes = resolve_paths(recipe, origin, folder, [key for key, _ in applied])
     recipe = recipe.completed()
     recipe._path_notes, recipe._written_paths = notes, written

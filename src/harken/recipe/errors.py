@@ -72,26 +72,28 @@ def explain(
     return sentence + (f" (and {others} other problem{'s' * (others > 1)})" if others else "")
 
 
-def _sentence(key: str, problems: Sequence[Any], recipe: type[BaseModel], values: Mapping[str, Any], place: str) -> str:
+def _sentence(
+    key: str, problems: Sequence[Any], recipe: type[BaseModel], values: Mapping[str, Any], source_note: str
+) -> str:
     first = problems[0]
     kind, location, context = first["type"], first["loc"], first.get("ctx", {})
     if kind == "extra_forbidden":
-        return _unknown_key(key, location, recipe, values, place)
+        return _unknown_key(key, location, recipe, values, source_note)
     if kind == "missing" and isinstance(location[-1], int):
-        return f"{key} has too few values{place}{_default(recipe, location)}"
+        return f"{key} has too few values{source_note}{_default(recipe, location)}"
     if kind == "missing":
-        return _missing_key(key, location, recipe, values, place)
+        return _missing_key(key, location, recipe, values, source_note)
     if kind == "union_tag_not_found":
         tags, table = [_architecture(cls) for cls in _tables(recipe, location)], key.removesuffix(".architecture")
-        return f"{key} is missing{place}; add architecture = {' or '.join(map(written, tags))} to [{table}]"
+        return f"{key} is missing{source_note}; add architecture = {' or '.join(map(written, tags))} to [{table}]"
     if kind in ("value_error", "assertion_error"):
         message = str(context.get("error", first["msg"]))
         if key.startswith("model.decoder"):  # validated like [model]
             message = re.sub(r"model\.(?!decoder\.)", "model.decoder.", message)
-        return f"{message} ({place.strip(' ()')})"
+        return f"{message} ({source_note.strip(' ()')})"
     value = context["tag"] if kind == "union_tag_invalid" else first["input"]
     allowed = dict.fromkeys(_allowed(problem) for problem in problems)
-    sentence = f"{key} is {written(value)}{place}, but must be {' or '.join(allowed)}"
+    sentence = f"{key} is {written(value)}{source_note}, but must be {' or '.join(allowed)}"
     choices = re.findall(r"'([^']*)'", str(context.get("expected") or context.get("expected_tags", "")))
     near = get_close_matches(str(value), choices, n=1)
     return sentence + (f"; did you mean {written(near[0])}?" if near else "")
@@ -107,13 +109,15 @@ def _allowed(problem: Any) -> str:
     return pattern.format(**problem.get("ctx", {})).replace("'", '"')
 
 
-def _unknown_key(key: str, location: Location, recipe: type[BaseModel], values: Mapping[str, Any], place: str) -> str:
+def _unknown_key(
+    key: str, location: Location, recipe: type[BaseModel], values: Mapping[str, Any], source_note: str
+) -> str:
     section, _, name = key.rpartition(".")
     tables = _tables(recipe, location[:-1])
     names = sorted({field for table in tables for field in table.model_fields})
     chosen = _at(values, section).get("architecture") if section.split(".")[0] == "model" else None
     where = (f"[{section}]" if section else "a recipe") + (f" with architecture = {written(chosen)}" if chosen else "")
-    sentence = f"{key}{place} is not a key of {where}"
+    sentence = f"{key}{source_note} is not a key of {where}"
     near = get_close_matches(name, names, n=1, cutoff=0.7)
     if near:
         return f"{sentence}; did you mean {section + '.' * bool(section)}{near[0]}?"
@@ -140,14 +144,16 @@ def _at(values: Mapping[str, Any], section: str) -> Mapping[str, Any]:
     return values
 
 
-def _missing_key(key: str, location: Location, recipe: type[BaseModel], values: Mapping[str, Any], place: str) -> str:
+def _missing_key(
+    key: str, location: Location, recipe: type[BaseModel], values: Mapping[str, Any], source_note: str
+) -> str:
     name = str(location[-1])
     for table in _tables(recipe, location[:-1]):
         if name in table.model_fields:
             meaning = table.model_fields[name].description
             thing = f"the table [{key}]" if _tables(recipe, location) and "." not in key else key
-            return f"{thing} is missing{place}; add it" + (f" ({meaning})" if meaning else "")
-    return f"{key} is missing{place}; add it"
+            return f"{thing} is missing{source_note}; add it" + (f" ({meaning})" if meaning else "")
+    return f"{key} is missing{source_note}; add it"
 
 
 def _default(recipe: type[BaseModel], location: Location) -> str:

@@ -94,8 +94,8 @@ def parse(text: str, origin: str) -> dict[str, Any]:
         if message is None:
             raise UserError(f"{origin} is not valid TOML: {error}") from None
         line, column = message[2] or str(text.count("\n") + 1), message[3]
-        place = f"line {line}" + (f", column {column}" if column else " (the end of the file)")
-        raise UserError(f"{origin}, {place}: not valid TOML: {message[1][:1].lower()}{message[1][1:200]}") from None
+        position = f"line {line}" + (f", column {column}" if column else " (the end of the file)")
+        raise UserError(f"{origin}, {position}: not valid TOML: {message[1][:1].lower()}{message[1][1:200]}") from None
     except ValueError as error:  # an integer of thousands of digits
         raise UserError(f"{origin} is not valid TOML: {str(error)[:200]}") from None
 
@@ -110,8 +110,8 @@ def apply(values: dict[str, Any], override: str) -> tuple[str, str]:
     for depth, part in enumerate(parts[:-1], 1):
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
-            place = ".".join(parts[:depth])
-            raise UserError(f"the override {override!r} is not possible: {place} is {table!r}, not a table")
+            prefix = ".".join(parts[:depth])
+            raise UserError(f"the override {override!r} is not possible: {prefix} is {table!r}, not a table")
     table[parts[-1]] = _value(text.strip())
     return ".".join(parts), override
 
@@ -165,8 +165,8 @@ def check_limits(values: Any, origin: str, key: str = "", name: str = "", depth:
         for inner, value in values.items():
             check_limits(value, origin, f"{key}.{inner}" if key else str(inner), str(inner), depth + 1)
     elif isinstance(values, (list, tuple)):
-        for place, value in enumerate(values):
-            check_limits(value, origin, f"{key}[{place}]", name, depth + 1)
+        for index, value in enumerate(values):
+            check_limits(value, origin, f"{key}[{index}]", name, depth + 1)
     elif isinstance(values, (int, float)) and not isinstance(values, bool):
         limit = LIMITS.get(name, DEFAULT)
         if abs(values) > limit and abs(values) != float("inf"):

@@ -32,25 +32,25 @@ def resolve_paths(recipe: Any, origin: str, base: Path | None, overrides: Sequen
     """
     here, notes = Path.cwd(), list[str]()
 
-    def resolved(place: Place) -> str:
-        if not place.is_path or place.folder is not None:
-            return place.value
+    def resolved(declared: Place) -> str:
+        if not declared.is_path or declared.folder is not None:
+            return declared.value
         try:
-            path = expand_user(place.value)
+            path = expand_user(declared.value)
         except UserError as problem:
-            raise UserError(f"{place.key}: {problem}") from None
+            raise UserError(f"{declared.key}: {problem}") from None
         if path.is_absolute():
             return str(path)
         from_here = _joined(here, path)
-        if base is None or base == here or any(_is_within(place.key, key) for key in overrides):
+        if base is None or base == here or any(_is_within(declared.key, key) for key in overrides):
             return from_here
         from_recipe = _joined(base, path)
         if _exists(from_recipe) or not _exists(from_here):
             return from_recipe
         better = os.path.relpath(from_here, base)
         notes.append(
-            f'{place.key} = "{place.value}" was found in the working directory, but paths are relative to {origin}; '
-            f'write "{better}"'
+            f'{declared.key} = "{declared.value}" was found in the working directory, but paths are relative to '
+            f'{origin}; write "{better}"'
         )
         return from_here
 
@@ -63,20 +63,20 @@ def require_paths(recipe: Any, section: str = "") -> None:
     Raises:
         UserError: the first that is missing, with its key.
     """
-    for place in paths_in(recipe):
-        path = location(place)
-        if path is None or place.kind.is_output or _exists(path) or not place.key.startswith(section):
+    for declared in paths_in(recipe):
+        path = location(declared)
+        if path is None or declared.kind.is_output or _exists(path) or not declared.key.startswith(section):
             continue
         source = f" in {recipe.source}" if getattr(recipe, "source", None) else ""
-        raise UserError(f"{place.key} is {path}{source}, which does not exist: {suggestion(Path(path))}")
+        raise UserError(f"{declared.key} is {path}{source}, which does not exist: {suggestion(Path(path))}")
 
 
-def location(place: Place) -> str | None:
-    """Where a path or pattern leads; None where the value is no path."""
-    if not place.is_path:
+def location(declared: Place) -> str | None:
+    """The absolute form of a path or pattern; None where the value is no path."""
+    if not declared.is_path:
         return None
-    path = expand_user(place.value)
-    return str(path if place.folder is None else expand_user(place.folder) / path)
+    path = expand_user(declared.value)
+    return str(path if declared.folder is None else expand_user(declared.folder) / path)
 
 
 def is_pattern(path: str) -> bool:

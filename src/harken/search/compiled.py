@@ -243,9 +243,8 @@ def _decode(call: DecodingCall, precision: str) -> list[SearchResult]:
     shares = [math.log(weight) for weight in call.model.weights] if len(models) > 1 else [0.0]
     score_rules = [*rules_of(options), *call.rules]
     rules = rules_for_kernels(options, call.nbest, score_rules)
-    allowed, fusion = (
-        next((rule for rule in call.rules if isinstance(rule, kind)), None) for kind in (Shortlist, LanguageModelFusion)
-    )
+    allowed = next((rule for rule in call.rules if isinstance(rule, Shortlist)), None)
+    fusion = next((rule for rule in call.rules if isinstance(rule, LanguageModelFusion)), None)
     lists = None if allowed is None else allowed.allowed.expand(call.rows, -1).numpy()
     limits = torch.as_tensor(call.max_lengths).expand(call.rows).numpy().astype(np.int64)
     sizes = np.full(call.rows, source.shape[1]) if lengths is None else lengths.numpy()

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from harken.errors import UserError
-from harken.kernels.settings import kernels_enabled
+from harken.kernels.backend import Backend, always
+from harken.kernels.backend import choose as choose_backend
 from harken.search.beam import beam_search
 from harken.search.compiled import run_compiled, why_not_compiled
 from harken.search.config import SearchOptions
@@ -106,35 +107,17 @@ def ranking_of(options: SearchOptions) -> Ranking:
     return Ranking(options.length_penalty, options.length_rule, options.word_reward, options.coverage_penalty)
 
 
-@dataclass(frozen=True)
-class SearchBackend:
-    """One implementation of decoding.
-
-    `why_not(call)` is the reason for which it cannot run a call, or None where it can, and is the fastest of those that
-    follow; `run(call, reference)` decodes it, or leaves it to the reference.
-    """
-
-    name: str
-    why_not: Callable[[DecodingCall], str | None]
-    run: Callable[[DecodingCall, Decode], list[list[Hypothesis]]]
-    is_kernel: bool = True  # switched off by HARKEN_KERNELS=off
-
-    def supports(self, call: DecodingCall) -> bool:
-        """Whether it can run a call now."""
-        return self.why_not_now(call) is None
+class SearchBackend(Backend[list[list[Hypothesis]]]):
+    """One implementation of decoding: `run(call, reference)` decodes a call, or leaves it to the reference."""
 
     def decode(self, call: DecodingCall) -> list[list[Hypothesis]]:
         """Up to `nbest` hypotheses for each source, best first."""
         return self.run(call, run_reference)
 
-    def why_not_now(self, call: DecodingCall) -> str | None:
-        """The reason for which it cannot run a call now, or None."""
-        return "HARKEN_KERNELS=off is set" if self.is_kernel and not kernels_enabled() else self.why_not(call)
-
 
 GRAPHS = SearchBackend("graphs", why_not_graphs, run_graphs)
 COMPILED = SearchBackend("compiled", why_not_compiled, run_compiled)
-REFERENCE = SearchBackend("reference", lambda call: None, lambda call, reference: reference(call), is_kernel=False)
+REFERENCE = SearchBackend("reference", always, lambda call, reference: reference(call), is_kernel=False)
 BACKENDS = (GRAPHS, COMPILED, REFERENCE)
 
 
@@ -144,11 +127,11 @@ def choose(call: DecodingCall) -> SearchBackend:
     Raises:
         UserError: int8 is demanded of a call that only other backends support.
     """
-    chosen = next(backend for backend in BACKENDS if backend.supports(call))
+    chosen = choose_backend(BACKENDS, call)
     if call.options.precision == "int8" and chosen is not COMPILED:
         raise UserError(
-            f'search.precision is "int8", but {COMPILED.why_not_now(call)}. int8 needs a Transformer or recurrent '
-            'decoder of the kinds in docs/decoding.md on a CPU; choose "auto" for int8 where it is supported, or '
+            f'search.precision is "int8", but {COMPILED.why_not(call)}. int8 needs a Transformer or recurrent decoder '
+            'of the kinds in docs/explanation/decoding.md on a CPU; choose "auto" for int8 where it is supported, or '
             '"float32".'
         )
     return chosen
@@ -180,7 +163,7 @@ def report_backends(report: Callable[[str], None] | None) -> None:
 
 
 def _reported(backend: SearchBackend, call: DecodingCall, report: Callable[[str], None]) -> list[list[Hypothesis]]:
-    names, reasons = [backend.name], [(other.name, other.why_not_now(call)) for other in BACKENDS]
+    names, reasons = [backend.name], [(other.name, other.why_not(call)) for other in BACKENDS]
 
     def reference(call: DecodingCall) -> list[list[Hypothesis]]:
         names.append(REFERENCE.name)

@@ -99,7 +99,7 @@ def why_not_static(call: DecodingCall) -> str | None:
         return "there are options or rules other than the beam and the length penalty"
     if not 1 <= call.nbest <= options.beam or call.source.dim() != 2 or call.source.is_floating_point():
         return "the source is not a row of tokens, or the beam is narrower than the n-best list"
-    if not choosing.is_supported(2 * options.beam):
+    if 2 * options.beam > choosing.MOST:
         return f"the beam is wider than {choosing.MOST // 2}"
     if not isinstance(model, nn.Module) or model.training or has_hooks(model):
         return "the model is in training or has hooks"
@@ -130,8 +130,8 @@ def describe(model: Any) -> Transformer | Recurrent | None:
 
     described = getattr(model, "describe_for_decoding", lambda **_: None)(device=None)
     if isinstance(described, Transformer):
-        return described if step.is_supported(described) else None
-    return described if recurrent.is_supported(described, 1) else None
+        return described if step.TRANSFORMER_STEP.supports(described) else None
+    return described if recurrent.RECURRENT_STEP.supports(described, 1) else None
 
 
 def cache_bytes(model: Any, shape: Shape) -> int:
@@ -190,9 +190,9 @@ class GraphSearch:
         rows, is_fused = shape.sources * shape.beam, attention.is_fused(self.source)
         self.decoder: Any
         if isinstance(described, Transformer):
-            self.decoder = step.TransformerStep(described, shape.sources, shape.beam, shape.length, shape.words)
-        elif is_fused and described is not None and recurrent.is_supported(described, rows):
-            self.decoder = recurrent.RecurrentStep(described, shape.sources, shape.beam, shape.words)
+            self.decoder = step.TRANSFORMER_STEP.run(described, shape.sources, shape.beam, shape.length, shape.words)
+        elif is_fused and recurrent.RECURRENT_STEP.supports(described, rows):
+            self.decoder = recurrent.RECURRENT_STEP.run(described, shape.sources, shape.beam, shape.words)
         else:
             self.decoder = PlainStep(model, pad_memory(model.encode(self.source, self.lengths), shape), shape)
         # whether sources are encoded in a graph, where nothing may wait for the device

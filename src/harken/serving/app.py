@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,6 @@ the dialect of LibreTranslate, and /v2 is that of DeepL."""
 Extension = Callable[[Serving], APIRouter]  # further routes of a server, such as `harken.studio.app.serving_studio`
 
 FAST: dict[str, Endpoint] = {
-    "/v1/translate": native.translate_directly,
     "/translate": libretranslate.translate,
     "/v2/translate": deepl.translate,
 }
@@ -94,19 +93,19 @@ def create_app(
         redoc_url=None,
     )
     app.state.serving = serving
-    for router in (
-        native.router,
-        jobs.create_router({model.task for model in serving.registry.models.values()}),
-        libretranslate.router,
-        deepl.router,
-        deepl_documents.router,
-    ):
+    routes = jobs.routes_of(model.task for model in serving.registry.models.values()).values()
+    for router in routers(routes):
         app.include_router(router)
     for extension in extensions:
         app.include_router(extension(serving))
-    _add_pages(app, serving)
-    app.add_middleware(FastPath, endpoints=FAST)
+    add_pages(app, serving)
+    app.add_middleware(FastPath, endpoints={**FAST, **jobs.fast_endpoints(routes)})
     return protect(app, settings, serving.metrics)
+
+
+def routers(routes: Iterable[jobs.Route]) -> list[APIRouter]:
+    """The routes of all dialects, with those of these operations of jobs."""
+    return [native.router, jobs.create_router(routes), libretranslate.router, deepl.router, deepl_documents.router]
 
 
 def protect(app: FastAPI, settings: ServerSettings, metrics: Metrics) -> FastAPI:
@@ -126,7 +125,7 @@ def protect(app: FastAPI, settings: ServerSettings, metrics: Metrics) -> FastAPI
     return app
 
 
-def _add_pages(app: FastAPI, serving: Serving) -> None:
+def add_pages(app: FastAPI, serving: Serving) -> None:
     """Pages about the server itself."""
 
     @app.get("/health", tags=["server"])

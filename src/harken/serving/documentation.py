@@ -44,14 +44,14 @@ def _operation(path: str, method: str, operation: dict[str, Any], description: d
     rows = "".join(
         f"<tr><td><code>{escape(name)}</code></td><td>{escape(kind)}</td><td>{escape(default)}</td>"
         f"<td>{escape(text)}</td></tr>"
-        for name, kind, default, text in _fields(operation, description)
+        for name, kind, default, text in fields_of_operation(operation, description)
     )
     table = f"<table><tr><th>field<th>type<th>default<th>meaning{rows}</table>" if rows else ""
     head = f"<b>{method.upper()}</b> <code>{escape(path)}</code> {about.splitlines()[0] if about else ''}"
     return f"<details><summary>{head}</summary>{table}</details>"
 
 
-def _fields(operation: dict[str, Any], description: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+def fields_of_operation(operation: dict[str, Any], description: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
     """Name, type, default and meaning of every parameter and field of the body."""
     for parameter in operation.get("parameters", []):
         schema = parameter.get("schema", {})

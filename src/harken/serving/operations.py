@@ -1,9 +1,10 @@
 """Operations of a worker on a loaded model: those of its job, and the facts that `/v1/models` tells.
 
-The operations of a job are its verb and those that its interface names. They take items, dictionaries of plain values
-(`harken.tasks.interface.Input.items`), and give one JSON value or exception for each; items of several requests come
-together. The HTTP side imports this module for the names alone, and no torch with it. Uploaded documents are read and
-written here, too (`harken.serving.text.files`), as that takes longer than the event loop may wait; it needs no model.
+The operations of a job are its verb and those that its interface declares. They take items, dictionaries of plain
+values (`harken.tasks.interface.Input.items`), and give one JSON value or exception for each; items of several requests
+come together. The HTTP side imports this module for the declarations alone, and no torch with it. Uploaded documents
+are read and written here, too (`harken.serving.text.files`), as that takes longer than the event loop may wait; it
+needs no model.
 """
 
 from __future__ import annotations
@@ -20,19 +21,21 @@ from harken.tasks.registry import interface_of, job_of
 from harken.tasks.results import as_result
 
 if TYPE_CHECKING:
+    from harken.tasks.interface import Operation
     from harken.tasks.job import Job
 
 DOCUMENT_OPERATIONS = ("read_document", "write_document")
 
 
-def operations_of(task: str) -> list[str]:
-    """The names of a job's operations.
+def operations_of(task: str) -> dict[str, Operation]:
+    """The operations of a job by their names; the first is its interface.
 
-    >>> operations_of("tag")
+    >>> list(operations_of("tag"))
     ['tag', 'gates']
     """
     interface = interface_of(task)
-    return [] if interface is None else [interface.verb, *interface.operations]
+    known = [] if interface is None else [interface, *interface.operations]
+    return {operation.verb: operation for operation in known}
 
 
 def run_batch(
@@ -147,7 +150,11 @@ def facts_of(predictor: Any) -> dict[str, Any]:
         "parameters": sum(parameter.numel() for parameter in network.parameters()),
         "device": str(predictor.device),
         "recurrent": is_recurrent,
-        "operations": [name for name in operations_of(recipe.task) if name != "gates" or is_recurrent],
+        "operations": [
+            name
+            for name, operation in operations_of(recipe.task).items()
+            if is_recurrent or not operation.needs_recurrence
+        ],
     }
     for name in ("layers", "heads", "width"):
         value = getattr(recipe.model, name, None)

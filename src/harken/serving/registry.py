@@ -15,6 +15,7 @@ from typing import Any
 from harken.data.text.languages import canonical, languages_of
 from harken.errors import UserError
 from harken.files import expand_user
+from harken.tasks.registry import interface_of
 
 UNKNOWN = "source", "target"  # codes where neither the recipe nor the command line names the languages
 WATCHED = ("model.safetensors", "recipe.toml", "card.md")
@@ -37,6 +38,12 @@ class ServedModel:
         """The model's own options of search, as far as it has any."""
         search = getattr(self.recipe, "search", None)
         return {} if search is None else vars(search)
+
+    @property
+    def verb(self) -> str:
+        """The name of the first operation of its job; empty where that declares no interface."""
+        interface = interface_of(self.task)
+        return "" if interface is None else interface.verb
 
     @property
     def advice(self) -> str:
@@ -62,7 +69,9 @@ class ServedModel:
             text, pair = str(given), ""
         folder = expand_user(text)
         recipe = model_recipe(folder)
-        source, target = _languages(recipe, pair) if recipe.task == "translate" else (None, None)
+        interface = interface_of(recipe.task)
+        has_languages = interface is not None and interface.has_languages
+        source, target = _languages(recipe, pair) if has_languages else (None, None)
         return cls(name or folder.resolve().name, folder, recipe.task, recipe, source, target, signature_of(folder))
 
 
@@ -136,7 +145,7 @@ class Registry:
 
     def translators(self) -> list[ServedModel]:
         """All models that translate."""
-        return [model for model in self.models.values() if model.task == "translate"]
+        return [model for model in self.models.values() if model.source is not None]
 
     def sources(self) -> list[str]:
         """Languages that are read."""

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-MAX_BEAM = 64  # hypotheses that a client may ask for
 MAX_CANDIDATES = 128  # of minimum Bayes risk
 MAX_LENGTH_FACTOR, MAX_LENGTH_EXTRA = 10.0, 1000
 

@@ -32,14 +32,19 @@ PATIENCE = 20  # times that a file waits for room in the queue before its first 
 LONG = 5000  # characters of texts that are parsed in a thread
 
 
-def find_route(serving: Serving, source: str, target: str) -> list[ServedModel]:
-    """The models from one language to another.
+def find_route(serving: Serving, source: str, target: str, name: str | None = None) -> list[ServedModel]:
+    """The models from one language to another, or the one of this name.
 
     Raises:
-        ApiError: there are none.
+        ApiError: there are none, or the named one has other languages.
     """
     try:
-        return serving.registry.route(source, target)
+        if name is None:
+            return serving.registry.route(source, target)
+        model = serving.registry.find(name, "translate")
+        if (model.source, model.target) != (source, target):
+            raise UserError(f"the model {name!r} is for {model.source}-{model.target}, not {source}-{target}")
+        return [model]
     except UserError as error:
         raise ApiError(400, str(error)) from None
 
@@ -86,7 +91,7 @@ class Calls:
     ) -> list[Any]:
         is_accepted, self._is_accepted = self._is_accepted, True
         try:
-            work = self._serving.work(self._client, model, "translate", options, items, self._whole, is_accepted)
+            work = self._serving.work(self._client, model, model.verb, options, items, self._whole, is_accepted)
             return await self._serving.engine.submit(work, seconds)
         except QueueFull:
             self._is_accepted = is_accepted
@@ -229,12 +234,14 @@ async def translate_texts(
     target: str,
     alternatives: int = 0,
     glossary: Terms = (),
+    model: str | None = None,
 ) -> list[tuple[Detected, list[str]]]:
     """The language of every text, and its translations: the best, then up to `alternatives` others.
 
     Args:
         read: parses a text.
         source: the language of all texts; None: that of each is detected.
+        model: the name of the model; None: those that lead from the one language to the other.
 
     Raises:
         ApiError: the request is too large, no model translates it, or see `Engine.submit`.
@@ -248,7 +255,7 @@ async def translate_texts(
         calls = Calls(serving, client)
         for code in dict.fromkeys(result.language for result in detected):
             indices = [index for index, result in enumerate(detected) if result.language == code]
-            function = sentence_translator(calls, find_route(serving, code, target), glossary)
+            function = sentence_translator(calls, find_route(serving, code, target, model), glossary)
             translations = await translate_documents([documents[index] for index in indices], function, alternatives)
             for index, best in zip(indices, translations, strict=True):
                 results[index] = best

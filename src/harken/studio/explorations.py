@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,7 +19,16 @@ from harken.inspection.figure.spec import Group
 from harken.studio.figures import figures_json
 
 Values = Mapping[str, Any]
-Drawn = tuple[Figure, str]  # and what the numbers say, in a sentence
+
+
+class Table(NamedTuple):
+    """Rows below a figure."""
+
+    columns: list[str]
+    rows: list[list[str]]
+
+
+Drawn = tuple[Figure, str] | tuple[Figure, str, Table]  # and what the numbers say, in a sentence
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,7 @@ class Slider:
     step: float = 1.0
     value: float | str = 0.0
     choices: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()  # key and value of another one, which is set where this one is moved
 
     def read(self, given: Any) -> Any:
         """A given value within the limits; the default where it is none.
@@ -61,24 +71,29 @@ class Exploration:
         return {"sliders": [asdict(slider) for slider in self.sliders]}
 
 
-def explore(name: str, given: Values, seed: int = 1) -> dict[str, Any]:
-    """The figure of a claim for chosen values.
+def explore(name: str, given: Values, seed: int = 1, among: Mapping[str, Exploration] | None = None) -> dict[str, Any]:
+    """The figure of a claim, or of another of some explorations, for chosen values.
 
     Raises:
-        UserError: the claim has no sliders.
+        UserError: it has no sliders.
     """
-    exploration = EXPLORATIONS.get(name)
+    among = EXPLORATIONS if among is None else among
+    exploration = among.get(name)
     if exploration is None:
-        raise UserError(f"{name} has no sliders; those that have: {', '.join(EXPLORATIONS)}")
+        raise UserError(f"{name} has no sliders; those that have: {', '.join(among)}")
     values = {slider.key: slider.read(given.get(slider.key, slider.value)) for slider in exploration.sliders}
-    figure, sentence = exploration.draw(values, seed)
-    return {"values": values, "said": sentence, "figures": figures_json([figure])}
+    figure, sentence, *table = exploration.draw(values, seed)
+    drawn = {"values": values, "said": sentence, "figures": figures_json([figure])}
+    return drawn | {"table": table[0]._asdict() if table else None}
+
+
+NETWORKS = {"no input": "quiet", "random inputs": "driven", "random matrix": "gaussian", "after training": "trained"}
 
 
 def _vanishing(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.vanishing import DISTANCE, EXPLODED, VANISHED, gradient_lengths
 
-    size, width, weights = values["s"], values["width"], values["way"]
+    size, width, weights = values["s"], values["width"], NETWORKS[values["network"]]
     measured = gradient_lengths(weights, size, width, 8, 20, seed)
     bound = [size**distance for distance in range(DISTANCE + 1)]
     series = [
@@ -282,7 +297,7 @@ EXPLORATIONS = {
         (
             Slider("s", "Largest singular value s", 0.5, 2.0, 0.05, 0.9),
             Slider("width", "Units", 4, 128, 4, 32),
-            Slider("way", "Weights", value="quiet", choices=("quiet", "driven", "gaussian", "trained")),
+            Slider("network", "Network", value="no input", choices=tuple(NETWORKS)),
         ),
         _vanishing,
     ),

@@ -22,9 +22,9 @@ from harken.inspection.measures.ablation import Head, without_heads
 from harken.inspection.pictures.inputs import piece_names
 from harken.search.hypotheses import Hypothesis
 from harken.studio.translating import explained
-from harken.tasks.translate.describing import describe
-from harken.tasks.translate.scoring import forced_scores
-from harken.tasks.translate.searching import search
+from harken.tasks.translate.decoding.describing import describe
+from harken.tasks.translate.decoding.scoring import forced_scores
+from harken.tasks.translate.decoding.searching import search
 
 if TYPE_CHECKING:
     from harken.tasks.translate.sources import Sources

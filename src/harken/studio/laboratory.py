@@ -17,6 +17,7 @@ def list_claims() -> list[dict[str, Any]]:
         experiment = find_experiment(name)
         sliders = EXPLORATIONS[name].to_dict() if name in EXPLORATIONS else None
         about = {"name": name, "statement": experiment.statement, "shows": experiment.shows}
+        about["parts"] = [[part.kind, part.statement] for part in experiment.parts]
         claims.append({**about, "exploration": sliders})
     return claims
 

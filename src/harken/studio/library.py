@@ -21,6 +21,7 @@ from harken.studio.example import NAME, example_folder, is_trained
 from harken.training.folder import CARD, MODEL, RECIPE
 from harken.training.log import METRICS
 
+TEXT_JOBS = ("translate", "classify", "regress", "tag", "language", "masked", "elmo")  # whose models may read a text
 LOADED = 6  # models kept in memory; the one that was not used for longest is dropped
 
 
@@ -87,9 +88,9 @@ class Library:
         return [describe_model(name, folder) for name, folder in self.folders().items() if (folder / MODEL).is_file()]
 
     def with_example(self) -> list[dict[str, Any]]:
-        """The models, and where none of them is recurrent the studio's own one, once it is trained."""
+        """The models, and where none of them is recurrent and reads text, the studio's own one, once it is trained."""
         models = self.models()
-        if is_trained() and not any(model["recurrent"] for model in models):
+        if is_trained() and not any(model["recurrent"] and model["reads_text"] for model in models):
             models.append(describe_model(NAME, example_folder()))
         return models
 
@@ -157,6 +158,7 @@ def describe_model(name: str, folder: Path) -> dict[str, Any]:
         "corpus": str(data.get("corpus", "")),
         "attends": model.get("attention") != "none",
         "recurrent": "recurrent" in parts_of(model),
+        "reads_text": recipe.get("task") in TEXT_JOBS and data.get("kind", "text") == "text",
         "direction": str(data.get("direction", "")),
         "languages": languages_of(data),
     }

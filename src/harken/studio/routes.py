@@ -105,11 +105,24 @@ class ExperimentBody(BaseModel):
 
 
 class ExploreBody(BaseModel):
-    """A claim of the lab, and the values of its sliders."""
+    """A claim of the lab or a live figure of the course, and the values of its sliders."""
 
     name: str
     seed: int = Field(1, ge=0, le=2**31)
     values: dict[str, float | str] = {}
+
+
+class AnswerBody(BaseModel):
+    """A written answer to an exercise of the course."""
+
+    name: str = Field(max_length=20)
+    text: str = Field(max_length=500)
+
+
+class ChapterBody(BaseModel):
+    """A chapter of the course."""
+
+    number: int
 
 
 def create_studio(library: Library, settings: ServerSettings, identify: Callable[[Request], Client]) -> APIRouter:
@@ -217,6 +230,22 @@ def create_studio(library: Library, settings: ServerSettings, identify: Callable
     @router.post("/studio/lab/run")
     async def run_experiment(request: Request, body: ExperimentBody) -> Response:
         return await stream(request, lab_pool, "experiment", body.model_dump())
+
+    @router.get("/studio/learn")
+    async def chapters(request: Request) -> Response:
+        return await run(request, "chapters", {})
+
+    @router.post("/studio/learn/live")
+    async def live(request: Request, body: ExploreBody) -> Response:
+        return await run(request, "live", body.model_dump())
+
+    @router.post("/studio/learn/check")
+    async def check_answer(request: Request, body: AnswerBody) -> Response:
+        return await run(request, "check_answer", body.model_dump())
+
+    @router.post("/studio/learn/run")
+    async def run_chapter(request: Request, body: ChapterBody) -> Response:
+        return await stream(request, lab_pool, "run_chapter", body.model_dump())
 
     @router.post("/studio/example")
     async def train_example(request: Request) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from harken.tasks.translate.beam_tree import record_beam
+from harken.tasks.translate.decoding.beam_tree import record_beam
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator

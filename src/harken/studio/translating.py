@@ -11,8 +11,8 @@ from harken.data.tokenizers.words import words_of
 from harken.errors import UserError
 from harken.search.hypotheses import Hypothesis
 from harken.search.streaming import CertainPrefix
-from harken.tasks.translate.describing import describe
-from harken.tasks.translate.searching import Request, alternatives, search
+from harken.tasks.translate.decoding.describing import describe
+from harken.tasks.translate.decoding.searching import Request, alternatives, search
 
 if TYPE_CHECKING:
     from harken.tasks.translate.sources import Sources

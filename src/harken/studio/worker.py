@@ -119,6 +119,32 @@ class Tasks:
 
         return explore(name, values, seed)
 
+    def chapters(self) -> Any:
+        """Every chapter of the course."""
+        from harken.studio.learning import list_chapters
+
+        return {"chapters": list_chapters()}
+
+    def live(self, name: str, values: dict[str, Any], seed: int) -> Any:
+        """A live figure of the course for chosen values."""
+        from harken.studio.explorations import explore
+        from harken.studio.live import LIVE
+
+        return explore(name, values, seed, LIVE)
+
+    def check_answer(self, name: str, text: str) -> Any:
+        """What is said to the answer of an exercise."""
+        from harken.studio.learning import check_answer
+
+        return check_answer(name, text)
+
+    def run_chapter(self, number: int) -> Any:
+        """Events with the outputs of a chapter's cells."""
+        from harken.studio.learning import run_chapter
+
+        run_chapter(number, self.emit)
+        return {"done": 1}
+
     def experiment(self, name: str, seed: int, quick: bool) -> Any:
         """Events with the progress of an experiment, then its report."""
         from harken.studio.laboratory import run_claim

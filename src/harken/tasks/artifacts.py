@@ -56,7 +56,7 @@ class Artifact(ABC, Generic[T]):
         """
 
     def learn_or_load(self, folder: Path, resuming: bool, learn: Callable[[], T]) -> T:
-        """That of the folder where a run is resumed; else learnt from the data and saved."""
+        """The artifact: that of the folder where a run is resumed, else one learnt from the data and saved."""
         if resuming:
             return self.load(folder)
         value = learn()

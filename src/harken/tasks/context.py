@@ -26,7 +26,6 @@ from harken.recipe import load_recipe
 from harken.tasks.artifacts import Artifact
 from harken.tasks.registry import job_of
 
-KINDS = ("elmo", "language")  # tasks of models that give vectors in context
 COPY = "elmo"  # its name in the folder of the job
 LEFT_OUT = ("checkpoint.safetensors", "metrics.jsonl", "card.md")
 
@@ -55,7 +54,9 @@ class Context:
 
     def __init__(self, model: Any, path: str | Path) -> None:
         self.model, self.path = model, str(path)
-        self.layers, self.width = shape_of(model.recipe)
+        shape = job_of(model.recipe.task).context_shape(model.recipe)
+        assert shape is not None
+        self.layers, self.width = shape
         model.model.requires_grad_(False)
 
     def of(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
@@ -118,12 +119,13 @@ def open_context(path: str | Path, device: str = "auto") -> Context:
             f"embeddings.elmo is {path}, which is no finished model folder; train one, as by: harken train wiki-elmo"
         )
     recipe = load_recipe(folder / "recipe.toml", with_data=False)
-    if recipe.task not in KINDS:
+    job = job_of(recipe.task)
+    if job.context_shape(recipe) is None:
         raise UserError(
-            f"embeddings.elmo is {path}, a model with the task {recipe.task!r}; give one with the task "
-            f"{' or '.join(KINDS)}"
+            f"embeddings.elmo is {path}, a model with the task {recipe.task!r}, which gives no vectors of words in "
+            "context; train one, as by: harken train wiki-elmo"
         )
-    return Context(job_of(recipe.task).load(folder, recipe, device), path)
+    return Context(job.load(folder, recipe, device), path)
 
 
 def context_of(path: str | None, folder: Path, resuming: bool) -> Context | None:
@@ -137,16 +139,3 @@ def context_of(path: str | None, folder: Path, resuming: bool) -> Context | None
     if not resuming:
         CONTEXT.save(open_context(path), folder)
     return CONTEXT.load(folder)
-
-
-def shape_of(recipe: Any) -> tuple[int, int]:
-    """(layers, width) of what the model of a recipe gives for a word.
-
-    elmo        the words and each layer, both directions side by side          (L + 1, 2 D)
-    language    each layer                                                      (L, H)
-    """
-    model = recipe.model
-    if recipe.task == "elmo":
-        return model.layers + 1, 2 * model.width
-    narrow = model.architecture == "recurrent" and model.top == "embedding"
-    return model.layers, max(model.width if not narrow or model.layers > 1 else 0, model.embedding if narrow else 0)

@@ -95,7 +95,7 @@ class DataRecord:
 
     @classmethod
     def load(cls, folder: Path) -> DataRecord | None:
-        """That of a run folder; None where an older harken wrote none.
+        """The record of a run folder; None where an older harken wrote none.
 
         Raises:
             UserError: it is damaged.
@@ -164,7 +164,7 @@ class DataRecord:
         return changes
 
     def changes_for_evaluation(self, job: Job, recipe: Any) -> list[Change]:
-        """As `changes`; and of the parts, where files were read in another way when they were made."""
+        """Those of `changes`, and those of the parts where files were read in another way when they were made."""
         changes = self.changes(job, recipe)
         if not changes and self.parts and self.reading != READING:
             changes = self.changes_of_parts(digests_of(job.load_data(recipe)))
@@ -189,7 +189,7 @@ class DataRecord:
         ]
 
     def changes_of_parts(self, parts: dict[str, str]) -> list[Change]:
-        """Which splits have other examples, though files and settings may be equal."""
+        """The splits that have other examples, though files and settings may be equal."""
         changes = []
         for name in changed_parts(self.parts, parts) if parts and self.parts else []:
             old, new = (int(digests.get(name, "0:").partition(":")[0]) for digests in (self.parts, parts))
@@ -206,7 +206,7 @@ class DataRecord:
             self.accepted.append({"date": time.strftime("%Y-%m-%d"), "changes": [change.text for change in changes]})
 
     def format_accepted(self) -> str:
-        """For the card; empty where the data never changed."""
+        """The accepted changes for the card; empty where the data never changed."""
         return "; ".join(text for entry in self.accepted for text in entry["changes"])
 
     def _to_dict(self) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
     data = getattr(recipe, "data", None)
     if data is None:
         return {}
-    blank = map_paths(data, lambda place: "PATH" if place.is_path else place.value)
+    blank = map_paths(data, lambda declared: "PATH" if declared.is_path else declared.value)
     return _flat(json.loads(blank.model_dump_json(exclude={"name", "prepared"})), "data")
 
 

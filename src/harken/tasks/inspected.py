@@ -48,7 +48,7 @@ def label_batch(inputs: Sequence[Any], labels: Tensor, direct: bool = False) -> 
 
 @torch.no_grad()
 def attention_panels(reader: Reader, values: Any, words: Sequence[str]) -> list[ShadeTable]:
-    """Where each word of a batch of one looks in a Transformer, layer by layer, the mean of the heads; else nothing."""
+    """The attention of each word of a batch of one in a Transformer, by layer the mean of the heads; else nothing."""
     if not isinstance(reader.encoder, TransformerEncoder):
         return []
     weights = reader.encoder.attention(reader.inputs(values))[0].mean(1).float().cpu().numpy()  # (L, T, T)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 MAX_SEED = 2**63 - 1  # what the random generators of torch and numpy both take
 MAX_COUNT = 1_000_000  # of anything that is asked for by number and kept in memory
+MAX_SERVED_BEAM = 64  # hypotheses that a request may ask for
 BATCH = 256  # examples that are read before they are worked on
 SEARCH_FLAGS = {"banned": "--ban", "diversity_groups": "--groups", "language_model": "--lm"}
 SEARCH_PANEL = "Search"  # of the help, with the keys of the recipe's `[search]` table
@@ -85,14 +86,14 @@ def fields_of(options: type) -> dict[str, Field]:
 def _fields(options: type) -> dict[str, Field]:
     hints = get_type_hints(options, include_extras=True)
     fields = {}
-    for field in dataclasses.fields(options):
-        kind = hints[field.name]
+    for declared in dataclasses.fields(options):
+        kind = hints[declared.name]
         if get_origin(kind) is Annotated:
             kind, option = get_args(kind)
-            default = field.default
-            if field.default_factory is not dataclasses.MISSING:
-                default = field.default_factory()
-            fields[field.name] = Field(field.name, kind, default, option)
+            default = declared.default
+            if declared.default_factory is not dataclasses.MISSING:
+                default = declared.default_factory()
+            fields[declared.name] = Field(declared.name, kind, default, option)
     return fields
 
 
@@ -149,7 +150,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a command reads its input."""
+    """The way in which a command reads its input."""
 
     form: str = "auto"
     column: str | None = None
@@ -194,7 +195,6 @@ class Input:
     examples of `Job.predict`. A command has `argument`, which is read into the same examples.
     """
 
-    request: ClassVar[type]  # a dataclass of annotated fields
     argument: Argument
     example: str = ""  # for hints, and for the form of the studio
     label: str = "Text"  # of the form
@@ -204,6 +204,7 @@ class Input:
     example_key: str | None = None  # under which --json repeats a text, or the number of another example
     opens_files: ClassVar[bool] = False  # whether the job itself opens the file that an example names
     is_many_lines: ClassVar[bool] = False  # whether all lines of a file are one example
+    request: type = field(kw_only=True)  # a dataclass of annotated fields
 
     def items(self, body: Any) -> list[dict[str, Any]]:
         """The items of a request.
@@ -220,6 +221,10 @@ class Input:
             UserError: the model reads something else.
         """
         return [item["text"] for item in items]
+
+    def item_of(self, example: Any) -> dict[str, Any]:
+        """The item of an example that a command read, for an operation; further fields of `request` are options."""
+        return {"text": example}
 
     def names(self, item: Mapping[str, Any]) -> dict[str, str]:
         """The name of a result in an answer, as a field, where its item has a name."""
@@ -249,13 +254,14 @@ class TextRequest:
 class Texts(Input):
     """A text on each line of a file or of stdin."""
 
-    request: ClassVar[type] = TextRequest
     is_replaceable: ClassVar[bool] = True
     argument: Argument = Argument("file", Path | None, "Texts, one a line; or stdin.")
+    request: type = field(default=TextRequest, kw_only=True)  # has a field `text`
 
     def items(self, body: Any) -> list[dict[str, Any]]:
         texts = [body.text] if isinstance(body.text, str) else body.text
-        return [{"text": text} for text in texts]
+        others = {name: getattr(body, name) for name in fields_of(self.request) if name != "text"}
+        return [{"text": text, **others} for text in texts]
 
     def read(self, job: Job, model: Any, value: Any, reading: Reading, options: Any) -> Iterator[Any]:
         return reading.lines(value)
@@ -266,24 +272,26 @@ class ExampleRequest:
     """Texts or signals."""
 
     text: Annotated[str | list[str] | None, Option("one text, or several")] = None
-    signals: Annotated[list[list[list[float]]] | None, Option("models of signals: frames (T, C) of each")] = None
+    signals: Annotated[
+        list[list[list[float]]] | None, Option("models of signals: frames (T, C) of each", in_command=False)
+    ] = None
 
 
 @dataclass(frozen=True)
 class Examples(Texts):
     """Texts or signals, in lines or in a file of the format of the training data."""
 
-    request: ClassVar[type] = ExampleRequest
     has_formats: ClassVar[bool] = True
     argument: Argument = Argument(
         "file", Path | None, "Texts as in training, or one a line; or stdin. For models of signals a file."
     )
+    request: type = field(default=ExampleRequest, kw_only=True)
 
     def items(self, body: Any) -> list[dict[str, Any]]:
         if (body.text is None) == (body.signals is None):
             raise UserError("give either text or signals")
         if body.signals is None:
-            return super().items(body)
+            return [{"text": text} for text in ([body.text] if isinstance(body.text, str) else body.text)]
         for signal in body.signals:
             if not signal or not signal[0] or len({len(frame) for frame in signal}) != 1:
                 raise UserError("a signal is a list of frames with the same number of channels")
@@ -293,6 +301,9 @@ class Examples(Texts):
         import numpy as np
 
         return [item["text"] if "text" in item else np.asarray(item["signal"], np.float32) for item in items]
+
+    def item_of(self, example: Any) -> dict[str, Any]:
+        return {"text": example} if isinstance(example, str) else {"signal": example}
 
     def read(self, job: Job, model: Any, value: Any, reading: Reading, options: Any) -> Iterator[Any]:
         if job.reads_texts(model) and (
@@ -317,10 +328,10 @@ class PromptRequest:
 class Prompts(Input):
     """Texts as arguments of the command; `-` stands for what is piped in."""
 
-    request: ClassVar[type] = PromptRequest
     argument: Argument = Argument(
         "prompts", list[str] | None, "What to go on from, in quotes; `-`: from stdin.", metavar="[PROMPT]..."
     )
+    request: type = field(default=PromptRequest, kw_only=True)
 
     def opening(self, example: Any) -> str:
         return str(example)
@@ -342,9 +353,9 @@ class FileRequest:
 class Files(Input):
     """Files, which a request uploads; in place of a folder, the files in it."""
 
-    request: ClassVar[type] = FileRequest
     opens_files: ClassVar[bool] = True
     argument: Argument = Argument("files", list[Path], "Files, folders, or - for a list on stdin.", is_required=True)
+    request: type = field(default=FileRequest, kw_only=True)
     label: str = "A file"
     noun: str = "file"
     name_key: str = "file"  # under which an answer has the name of an upload
@@ -354,6 +365,9 @@ class Files(Input):
 
     def examples(self, job: Job, model: Any, items: Sequence[Mapping[str, Any]]) -> list[Any]:
         return [item["path"] for item in items]
+
+    def item_of(self, example: Any) -> dict[str, Any]:
+        return {"path": example, "name": Path(example).name}
 
     def names(self, item: Mapping[str, Any]) -> dict[str, str]:
         return {self.name_key: item["name"]}
@@ -375,21 +389,44 @@ class Files(Input):
 
 
 @dataclass(frozen=True)
-class Interface:
-    """One job as its users meet it."""
+class Operation:
+    """Work of a model on examples, under a name of its own: `POST /v1/VERB` and `harken VERB` are derived from it.
+
+    The job has a method `serve_VERB(model, items, options)`, which gives a value that JSON can hold for each item
+    (`Input.items`); jobs that share an operation declare the same object.
+    """
 
     verb: str  # of the command and the route
     help: str  # of both: a sentence for the list of commands, then more
     input: Input
     options: type[Options] = Options
+    _: KW_ONLY
+    takes_search: bool = False  # whether a request may have the keys of the recipe's [search] table, as one option
+    needs_recurrence: bool = False  # whether only models with recurrent layers have it
+    changes_model: bool = False  # while it runs, by hooks for one: no search of a stream may use the model meanwhile
+    changing_options: tuple[str, ...] = ()  # options with which it does
+
+    def is_exclusive(self, options: Mapping[str, Any]) -> bool:
+        """Whether nothing else may use the model while this runs with these options."""
+        return self.changes_model or any(options.get(name) for name in self.changing_options)
+
+
+@dataclass(frozen=True)
+class Interface(Operation):
+    """One job as its users meet it: its first operation, whose results are those of `Job.predict`, and the others."""
+
+    _: KW_ONLY
     examples: tuple[str, ...] = ()  # of the command
     usage: str = ""  # the command that puts a model to work; {} is its folder
     unit: str = "examples"  # that a progress bar counts
     batch: int = BATCH  # examples that are given to `Job.predict` at once
     figure: str | None = None  # the stem of a file that --out may write; None: there is no figure of the results
-    operations: tuple[str, ...] = ()  # further ones: methods `serve_NAME` of the job
+    operations: tuple[Operation, ...] = ()  # further ones
     is_streamed: bool = False  # whether `Job.stream` gives a result in parts
+    streams_in_thread: bool = False  # whether it computes them in a thread of its own
     is_live: bool = False  # whether the studio answers while somebody types
+    has_languages: bool = False  # whether a request may name languages for a model, and go through several models
+    runner: str | None = None  # "module:function" that runs the command, where its output can be resumed
 
     @property
     def usage_line(self) -> str:

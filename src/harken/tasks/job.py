@@ -9,7 +9,7 @@ A job says how a run is prepared and what becomes of its folder; the bases do th
 
 `Job.evaluate` scores a split of the model's own corpus, one of `Job.splits`, or files, as `Job.read_files` reads them.
 
-`docs/extending.md` has a whole job in one file.
+`docs/how-to/extend.md` has a whole job in one file.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from harken.paths import Place, paths_in
 from harken.recipe.paths import is_pattern, location
 from harken.tasks.baselines import compare
 from harken.tasks.interface import Form
+from harken.tasks.operations import MAX_TRACED
 from harken.tasks.results import Show, as_result
 from harken.tasks.scores import Scores
 from harken.tasks.splits import describe_split, find_split
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
     from harken.training.config import Decision
 
 
-MAX_TRACED = 1000  # characters of a text whose gates are shown
-
-
 class Drawable(Protocol):
     """A figure that `harken attention` can show: a `harken.inspection` picture, or anything with these methods."""
 
@@ -61,7 +59,7 @@ class Drawable(Protocol):
         """Write .html, .svg or .png."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Prepared:
     """A run that can start: the task to train, and what to say of it."""
 
@@ -115,7 +113,7 @@ class Summary:
 
     @property
     def count(self) -> str:
-        """How much there is to train on."""
+        """The numbers of examples to train, validate and test on."""
         tests = "".join(f", {count:,} in {name}" for name, count in self.tests.items())
         return f"{self.data}: {self.train:,} training {self.unit}, {self.valid:,} for validation{tests}"
 
@@ -215,7 +213,7 @@ class Job:
         return self._prepare(recipe, self.load_data(recipe), folder, resuming)
 
     def prepare_table(self, recipe: Any, table: dict[str, list[Any]], folder: Path, resuming: bool) -> Prepared:
-        """As `prepare`, of a table in memory.
+        """Prepare a run as `prepare` does, of a table in memory.
 
         Raises:
             UserError: bad data, or a job that reads no tables.
@@ -227,7 +225,7 @@ class Job:
         return self.prepare_data(recipe, data, folder, resuming)
 
     def prepare_data(self, recipe: Any, data: Any, folder: Path, resuming: bool) -> Prepared:
-        """As `prepare`, of data that `load_data` or `load_table` gave, in a folder that is there."""
+        """Prepare a run of data that `load_data` or `load_table` gave, in a folder that is there."""
         raise NotImplementedError(f"{type(self).__name__} has neither prepare nor prepare_data")
 
     def load_data(self, recipe: Any) -> Any:
@@ -255,7 +253,7 @@ class Job:
         return self.predictor.load(folder, recipe, device)
 
     def load_table(self, recipe: Any, table: dict[str, list[Any]]) -> Any:
-        """As `load_data`, of a table in memory whose columns the recipe's `[data]` names.
+        """The corpus as `load_data` gives it, of a table in memory whose columns the recipe's `[data]` names.
 
         Raises:
             UserError: bad data, or a job that reads no tables.
@@ -370,6 +368,10 @@ class Job:
         """A figure of all results of a command, for the option --out of an interface with a `figure`."""
         raise NotImplementedError
 
+    def context_shape(self, recipe: Any) -> tuple[int, int] | None:
+        """(layers, width) of the vectors that a model gives each word in its sentence; None where it gives none."""
+        return None
+
     def reads_texts(self, model: Any) -> bool:
         """Whether examples are texts, and not signals."""
         return True
@@ -381,6 +383,10 @@ class Job:
             UserError: an unknown format, or a file that cannot be read.
         """
         raise UserError(f"a model of the task {model.recipe.task!r} reads lines of text; leave --format out")
+
+    def unseen_words(self, model: Any, example: Any) -> list[str]:
+        """The words of an example with parts that training did not have; the answer is a guess there."""
+        return []
 
     def attention_figure(self, model: Any, example: str) -> Drawable:
         """Draw the attention of a model to one example (a text, or the path of a file), for `harken attention`.

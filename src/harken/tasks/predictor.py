@@ -162,10 +162,6 @@ class Predictor(Generic[R, M]):
 
         return self.map(length_batches(rows.lengths, budget), run, progress)
 
-    def unseen_words(self, text: str) -> list[str]:
-        """The words of a text with parts that training did not have; the answer is a guess there."""
-        return []
-
     def __repr__(self) -> str:
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
         folder = f", {str(self.folder)!r}" if self.folder else ""

@@ -65,7 +65,7 @@ class SequenceTask(ABC, Generic[M, B]):
         """The metrics of all validation data from its sums; one of them is `monitor`."""
 
     def size(self, indices: Indices) -> int:
-        """How many terms the loss of these examples sums: by default their steps."""
+        """The number of terms that the loss of these examples sums: by default their steps."""
         return int(self.lengths[indices].sum())
 
     @property

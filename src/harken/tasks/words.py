@@ -124,7 +124,7 @@ class Vocabulary:
 
 
 class WordCounts(NamedTuple):
-    """How often words, characters and tags occur, in the order of first occurrence."""
+    """The counts of words, characters and tags, in the order of first occurrence."""
 
     words: Counter[str]
     characters: Counter[str]

@@ -36,7 +36,7 @@ from harken.training.reporting import Callback, Reporter
 from harken.training.stopping import Budget, StopSignals
 from harken.training.strategies import Strategy, choose_strategy
 from harken.training.strategies.base import is_out_of_memory
-from harken.training.task import Indices, Task, Work
+from harken.training.task import Indices, Task, Work, with_settings
 
 if TYPE_CHECKING:
     from harken.training.strategies.group import Group
@@ -68,15 +68,15 @@ class Trainer:
             started: the `time.perf_counter()` at which a budget in minutes began; now where None.
         """
         self.started = time.perf_counter() if started is None else started
-        self.task, self.config, self.folder, self.callbacks, self.group = task, config, folder, callbacks, group
-        task.settings = config
+        self.task, self.config, self.folder = with_settings(task, config), config, folder
+        self.callbacks, self.group = callbacks, group
         self.is_main = group is None or group.is_main
         self.display = display if display is not None and self.is_main else NullDisplay()
         self.device = torch.device(config.device)
         self.progress = Progress()
         self.budget = Budget(config, lambda: len(self._epoch()))
         self.signals = StopSignals(self.display.log, once=group is not None)
-        self.prefetcher = Prefetcher(task)
+        self.prefetcher = Prefetcher(self.task)
         self.writer = CheckpointWriter(in_background=False)
         self.current_epoch: tuple[int, Sequence[Indices]] | None = None  # its number and batches
         self.ended = False  # by a callback

@@ -19,7 +19,7 @@ LEAST_SHARE = 0.1  # of a budget in minutes that is trained, however long everyt
 MEASURING_SHARE = 0.1  # of a budget in minutes after which the time of a validation is measured again
 OUTDATED = 1.1  # of the time at which a validation was measured, from which its end is not foreseen by it
 FINISHING_SHARE = 0.2  # of the time before the first update that writing the card and loading the model take ...
-LONGEST_FINISH = 0.03  # ... and at most this share of a budget in minutes
+LONGEST_FINISH = 0.05  # ... and at most this share of a budget in minutes
 
 
 class Budget:

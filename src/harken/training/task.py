@@ -11,10 +11,10 @@ checkpoint. A row of them must belong to one worker, which `share` decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from harken.training.config import TrainConfig
 
 Indices = np.ndarray  # (B,) numbers of examples that make a batch
+T = TypeVar("T")
 
 
 @runtime_checkable
@@ -58,7 +59,7 @@ class Task(Protocol):
     def model(self) -> nn.Module:
         """The model to train."""
 
-    settings: TrainConfig  # that it works by; the trainer and the planner set it
+    settings: TrainConfig  # that it works by; see `with_settings`
     monitor: str  # the validation metric by which the best weights are chosen
     mode: str  # "min" or "max"
 
@@ -84,15 +85,13 @@ class Task(Protocol):
         """Combine the parts into metrics; one of them is `monitor`."""
 
 
-@contextmanager
-def configured(task: Any, settings: TrainConfig) -> Iterator[None]:
-    """Inside the block the task works by other settings."""
-    before = getattr(task, "settings", None)
-    task.settings = settings
-    try:
-        yield
-    finally:
-        task.settings = before
+def with_settings(task: T, settings: TrainConfig) -> T:
+    """The task by other settings; data, model and carried tensors are those of the given one, which stays as it is."""
+    if getattr(task, "settings", None) == settings:
+        return task
+    other = copy(task)
+    other.settings = settings  # type: ignore[attr-defined]
+    return other
 
 
 def batch_loss(task: Task, indices: Indices, collate: Callable[[Indices], Any] | None = None) -> Tensor:

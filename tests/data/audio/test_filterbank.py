@@ -146,6 +146,14 @@ def test_a_recording_has_the_same_features_alone_and_in_a_padded_batch(config: F
         assert not batch[number, count:].any()
 
 
+def test_features_are_in_float32_where_a_model_is_trained_in_bfloat16() -> None:
+    samples, lengths = pad_rows([tone(300, 8000), tone(700, 8000, 0.3)])
+    expected, _ = log_mel(samples, lengths, FeatureConfig())
+    with torch.autocast("cpu", torch.bfloat16):
+        energies, _ = log_mel(samples, lengths, FeatureConfig())
+    assert energies.dtype == torch.float32 and torch.equal(energies, expected)
+
+
 def test_batches_are_bounded_and_keep_the_order_of_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
     config = FeatureConfig()
     recordings = [tone(300 + 40 * number, 8000, 0.1 + 0.05 * (number % 7)).astype(np.float32) for number in range(20)]

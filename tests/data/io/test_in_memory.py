@@ -88,7 +88,7 @@ def test_a_run_goes_on_with_the_same_table_alone(tmp_path: Path, reviews: dict[s
         ({"data": {"review": [], "stars": []}}, "has no rows"),
         ({"data": "reviews.csv"}, "data is the path reviews.csv"),
         ({"data": 3}, "a int is no table"),
-        ({"recipe": "scenes-caption", "data": {"a": [1]}}, "'caption' takes no table in memory"),
+        ({"recipe": "scenes-caption", "data": {"a": [1]}}, "the table has no column 'image'"),
     ],
 )
 def test_a_wrong_table_gets_one_sentence(tmp_path: Path, change: dict[str, Any], message: str) -> None:

@@ -19,7 +19,7 @@ def test_batches() -> None:
     drawings = [Drawing.of([[(2, 0), (2, 4)], [(6, 4)]]), Drawing.of([[(8, 0)]])]
     batch = StrokeRows(drawings).batch([1, 0], deviation=2.0)
     assert batch.lengths.tolist() == [1, 3]
-    assert batch.place.tolist() == [[[4, 0], [0, 0], [0, 0]], [[1, 0], [0, 2], [2, 0]]]
+    assert batch.movement.tolist() == [[[4, 0], [0, 0], [0, 0]], [[1, 0], [0, 2], [2, 0]]]
     assert batch.marks.tolist() == [[[1, 1], [0, 0], [0, 0]], [[0, 0], [1, 0], [1, 1]]]
     assert batch.before.tolist() == [[[0, 0, 0]] * 3, [[0, 0, 0], [1, 0, 0], [0, 2, 1]]]
 

@@ -22,6 +22,6 @@ def test_every_sense_has_its_topic_on_both_sides_of_the_word() -> None:
 def test_a_sentence_knows_its_word() -> None:
     for made in sentences(200, seed=1, peers=0.5):
         sense = SENSES[made.word][made.sense]
-        assert made.words[made.place] in (made.word, *sense["peers"].split())
+        assert made.words[made.position] in (made.word, *sense["peers"].split())
         assert made.topic <= set(made.words) and len(made.topic) == 2
-    assert all(made.words[made.place] == made.word for made in sentences(50, seed=1, peers=0.0))
+    assert all(made.words[made.position] == made.word for made in sentences(50, seed=1, peers=0.0))

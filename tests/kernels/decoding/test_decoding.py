@@ -46,6 +46,24 @@ VARIANTS = {
     "odd widths": {"width": 42, "heads": 3, "feedforward": 50},
     "ssru": {"decoder_mixer": "ssru", "encoder_layers": 3},
     "ssru, post norm": {"decoder_mixer": "ssru", "norm": "post", "width": 40, "heads": 5},
+    "as T5: RMS norm, buckets, GEGLU, no biases, narrow heads": {
+        "norm_kind": "rms",
+        "norm_epsilon": 0.1,
+        "positions": "buckets",
+        "buckets": 8,
+        "max_distance": 6,
+        "activation": "geglu",
+        "bias": False,
+        "head_width": 5,
+        "attention": "dot",
+    },
+    "heads wider than the model, buckets and an SSRU": {
+        "head_width": 20,
+        "positions": "buckets",
+        "buckets": 8,
+        "max_distance": 6,
+        "decoder_mixer": "ssru",
+    },
     "wide heads": {"width": 160, "heads": 2, "feedforward": 64},
 }
 
@@ -63,7 +81,7 @@ def model_of(**options):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):
-                parameter.normal_(std=0.1)
+                parameter.normal_(std=0.5 if "positions" in name else 0.1)
         model.output_weight *= 3
         model.output_weight[3] *= 2
     return model

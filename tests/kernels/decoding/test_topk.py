@@ -17,7 +17,7 @@ def best(logits, count, no_end=False, panels=1):
     """The kernel on an output layer with these logits: they are its weights, and the inputs are unit vectors."""
     rows = len(logits)
     packed = pack([Linear(logits.T.contiguous(), None, is_output=True)], [], "float32")
-    buffers = new_buffers(rows, rows, rows)
+    buffers = new_buffers(rows, rows, rows, rows)
     for row in range(rows):
         buffers.values[row, row] = 1
     logs, ids = np.empty((rows, count), np.float32), np.empty((rows, count), np.int64)

@@ -25,7 +25,7 @@ from recurrent_cases import VARIANTS, build, parts_of, random_state
 def every_call_takes_the_kernel() -> Iterator[None]:
     """The shapes here are too small to be sent there of themselves."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stack, "choose", lambda call: cpu_recurrent.CPU)
+        patch.setattr(stack, "choose", lambda backends, call: cpu_recurrent.CPU)
         yield
 
 

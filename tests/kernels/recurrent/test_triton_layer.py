@@ -30,7 +30,7 @@ def no_launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]
         launched.append(options)
 
     plan = Plan(units=8, rows=4, parts=2, columns=2, chunks=2, group=1)
-    monkeypatch.setattr(stack, "choose", lambda call: backend.TRITON)
+    monkeypatch.setattr(stack, "choose", lambda backends, call: backend.TRITON)
     monkeypatch.setattr(backend, "max_rows", lambda *arguments: 1000)
     for module in (operator, gradient):
         monkeypatch.setattr(module, "launch", note)
@@ -80,7 +80,7 @@ def test_more_rows_than_fit_run_in_turn_inside_a_graph(
 
     def by_reference(call: Any, together: bool) -> Any:
         seen.append(call.x.shape[1])
-        return run_padded(call)
+        return run_padded(layer.cells_of_all(), call)
 
     monkeypatch.setattr(backend, "max_rows", lambda *arguments: most)
     monkeypatch.setattr("harken.kernels.recurrent.triton.layer.run_triton", by_reference)

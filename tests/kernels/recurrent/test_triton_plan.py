@@ -60,14 +60,14 @@ def uses_triton(
     time: int, rows: int = 16, dtype: torch.dtype = torch.bfloat16, equal: bool = False, **options: Any
 ) -> bool:
     """Whether an LSTM of 768 units in one direction takes the kernel for (rows, time) on a GPU; `equal`: no lengths."""
-    cell: Any = SimpleNamespace(kind=CellKind("lstm", **options), hidden_size=768, output_size=768)
+    kind = CellKind("lstm", **options)
     x: Any = SimpleNamespace(shape=(rows, time, 8), is_cuda=True, device=SimpleNamespace(index=0))
     lengths = None if equal else torch.tensor([time])
     call: Any = SimpleNamespace(
-        x=x, cell=cell, kind=cell.kind, compute_dtype=dtype, torch_name=cell.kind.torch_name, lengths=lengths,
-        bidirectional=False, trace=False,
+        x=x, kind=kind, hidden_size=768, is_projected=False, compute_dtype=dtype, torch_name=kind.torch_name,
+        lengths=lengths, bidirectional=False, trace=False,
     )  # fmt: skip
-    return backend.supports(call)
+    return backend.TRITON.supports(call)
 
 
 def test_the_rule_for_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,4 +34,11 @@ def curve(short: float, longest: float, far: float) -> dict[int, float]:
     ],
 )
 def test_rule(without: tuple[float, ...], attention: tuple[float, ...], holds: bool | None) -> None:
-    assert lab.judge({"none": curve(*without), "additive": curve(*attention)})[0] is holds
+    networks = {"none": curve(*without), "additive": curve(*attention)}
+    assert lab.judge(networks, networks, 0)[0] is holds
+
+
+def test_runs_that_were_still_rising_leave_the_verdict_open() -> None:
+    networks = {"none": curve(95, 20, 2), "additive": curve(100, 98, 90)}
+    holds, verdict = lab.judge(networks, {**networks, "none": curve(95, 60, 2)}, 2)
+    assert holds is None and "twice as wide: 35" in verdict and "2 runs ended before a plateau" in verdict

@@ -35,9 +35,12 @@ def test_sentences_have_their_length_and_their_translation() -> None:
 
 
 def test_the_explanation_has_three_sentences_and_names_the_words_it_knows() -> None:
-    one = {"bleu": [90.0, 80.0, 60.0, 10.0], "translation": ["le", "chat"], "unknown": []}
-    assert explain({"none": one, "additive": one}).count(". ") == 2
-    assert "know these words only: the, and, cat" in explain({"none": one, "additive": {**one, "unknown": [1]}})
+    one = {"translation": ["le", "chat"], "unknown": []}
+    bleu = {"none": [90.0, 80.0, 60.0, 10.0], "additive": [99.0, 98.0, 97.0, 96.0]}
+    explanation = explain({"none": one, "additive": one}, bleu)
+    assert explanation.count(". ") == 2 and "from 90 at" in explanation and "from 99 to" in explanation
+    unknown = explain({"none": one, "additive": {**one, "unknown": [1]}}, bleu)
+    assert "know these words only: the, and, cat" in unknown
 
 
 @pytest.mark.parametrize("attention", ["none", "additive"])

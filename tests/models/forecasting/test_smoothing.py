@@ -60,3 +60,12 @@ def test_the_mixture_is_a_mean_of_what_can_be_made() -> None:
     assert torch.allclose(layer(lags, every(lags)), found.mean(-1), atol=1e-6)
     only = torch.tensor([[0.0, 100.0, 0.0, 0.0]]).expand(2, 4)
     assert torch.allclose(layer(lags, every(lags), only), found[..., 1], atol=1e-5)
+
+
+def test_without_a_season_its_rate_is_not_trained() -> None:
+    """A run would warn of weights that no gradient reaches."""
+    for season, trained in ((1, False), (4, True)):
+        layer = made(season=season)
+        layer(torch.randn(2, 13), torch.ones(2, 13, dtype=torch.bool)).sum().backward()
+        assert layer.rates["seasons"].requires_grad is trained
+        assert all(value.grad is not None for value in layer.parameters() if value.requires_grad)

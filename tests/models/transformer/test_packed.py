@@ -9,7 +9,7 @@ from harken.data.packing import Window, pack
 from harken.models.build import build_model
 from harken.models.config import TransformerConfig
 from harken.models.encoder_decoder import TranslationModel
-from harken.models.transformer.packed import grow_positions, is_supported, packed_arguments, packed_loss
+from harken.models.transformer.packed import grow_positions, packed_arguments, packed_loss, why_not_blocks
 
 PAIRS = 7
 
@@ -44,7 +44,7 @@ def test_packed_equals_padded_in_loss_and_gradients(changes: dict, pairs: Parall
     model, indices = model_with(**changes), np.arange(PAIRS)
     if rounds:
         model.round_to_int8()
-    assert is_supported(model)
+    assert why_not_blocks(model) is None
     padded = pairs.batch(indices)
     losses = model.loss(padded.source, padded.source_lengths, padded.target_input, padded.target_output, 0.1)
     wanted = torch.autograd.grad(losses, list(model.parameters()))
@@ -75,4 +75,4 @@ def test_sinusoidal_tables_grow_before_packed_sentences_read_them() -> None:
     ids=str,
 )
 def test_other_networks_are_not_packed(changes: dict) -> None:
-    assert not is_supported(model_with(**changes))
+    assert why_not_blocks(model_with(**changes))

@@ -15,7 +15,7 @@ from torch.func import functional_call, grad, vmap
 
 from harken.kernels.recurrent.cpu import operator
 from harken.nn import GRU, LSTM, RNN, Dropout
-from harken.nn.recurrent import dispatch, stack
+from harken.nn.recurrent import stack
 from harken.nn.recurrent.ssru import SSRU
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -29,9 +29,13 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Every call goes to this backend."""
     if request.param == "cpu":
         pytest.importorskip("numba", reason="the CPU kernels are compiled by numba")
-    chosen = next(one for one in dispatch.BACKENDS if one.name == request.param)
-    monkeypatch.setattr(stack, "choose", lambda call: chosen)
+    monkeypatch.setattr(stack, "choose", choose_by_name(request.param))
     yield request.param
+
+
+def choose_by_name(name: str) -> Any:
+    """What takes the place of `harken.kernels.backend.choose`."""
+    return lambda backends, call: next(backend for backend in backends if backend.name == name)
 
 
 def layer_of(variant: str, **options: Any) -> Any:
@@ -172,9 +176,8 @@ def test_second_derivatives_are_right_or_refused(name: str, case: dict[str, Any]
         named = dict(zip(names, weights, strict=True))
         return functional_call(layer, named, (x,), {"lengths": lengths})[0]
 
-    backend = next(each for each in dispatch.BACKENDS if each.name == name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stack, "choose", lambda call: backend)
+        patch.setattr(stack, "choose", choose_by_name(name))
         assert gradcheck(run, values, fast_mode=True)  # also walks a graph twice
         if name == "cpu":
             with pytest.raises(RuntimeError, match="no second derivatives"):

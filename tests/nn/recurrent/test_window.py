@@ -22,7 +22,7 @@ def test_it_is_its_formula() -> None:
         for u in range(5):
             wanted = sum(a[k] * torch.exp(-b[k] * (before[row, k] + d[k] - u - 0.5) ** 2) for k in range(2))
             torch.testing.assert_close(look.weights[row, u], wanted)
-        torch.testing.assert_close(look.seen[row], look.weights[row] @ characters[row])
+        torch.testing.assert_close(look.view[row], look.weights[row] @ characters[row])
         torch.testing.assert_close(look.position[row], before[row] + d)
 
 
@@ -42,7 +42,7 @@ def test_padding_is_not_seen() -> None:
     changed = torch.where(mask[..., None] > 0, characters, 99.0)
     start = window.start(3)
     one, other = (window(hidden, start, texts, mask) for texts in (characters, changed))
-    assert torch.equal(one.seen, other.seen)
+    assert torch.equal(one.view, other.view)
     short = window(hidden[1:2], start[1:2], characters[1:2, :2], torch.ones(1, 2))
-    torch.testing.assert_close(short.seen, one.seen[1:2])
+    torch.testing.assert_close(short.view, one.view[1:2])
     assert one.weights[2, 1:].abs().max() == 0

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from harken.kernels.recurrent.windowed_lstm import WINDOWED_LSTM
 from harken.nn.recurrent.windowed_lstm import WindowedLSTM
 
 
@@ -22,9 +23,9 @@ def test_forward_equals_the_reference() -> None:
     found = []
     for way in (layer.forward, layer.reference):
         result = way(values, characters, mask)
-        loss = (result.hidden * weights[0]).sum() + (result.seen * weights[1]).sum()
+        loss = (result.hidden * weights[0]).sum() + (result.view * weights[1]).sum()
         gradients = torch.autograd.grad(loss, [values, characters, *layer.parameters()])
-        found.append([result.hidden, result.seen, result.weights, *gradients])
+        found.append([result.hidden, result.view, result.weights, *gradients])
     for fast, reference in zip(*found, strict=True):
         torch.testing.assert_close(fast, reference, atol=1e-12, rtol=1e-10)
 
@@ -34,7 +35,7 @@ def test_padding_changes_nothing() -> None:
     together = layer(values, characters, mask)
     alone = layer(values[1:, :4], characters[1:, :2])
     torch.testing.assert_close(alone.hidden, together.hidden[1:, :4])
-    torch.testing.assert_close(alone.seen, together.seen[1:, :4])
+    torch.testing.assert_close(alone.view, together.view[1:, :4])
     assert together.weights[1, :, 2:].abs().max() == 0
 
 
@@ -73,6 +74,15 @@ def test_kernels_off_and_a_hook_take_the_reference(monkeypatch: pytest.MonkeyPat
     reference = layer(*inputs)
     assert reference.weights.grad_fn is not None
     torch.testing.assert_close(reference.hidden, with_kernel.hidden)
+
+
+def test_without_gradients_the_reference_runs() -> None:
+    layer, *inputs = made()
+    assert WINDOWED_LSTM.supports()
+    with torch.no_grad():
+        assert WINDOWED_LSTM.why_not() == "the reference is faster without gradients"
+        outputs = zip(layer(*inputs), layer.reference(*inputs), strict=True)
+        assert all(torch.equal(output, expected) for output, expected in outputs)
 
 
 def test_second_derivatives_are_refused_and_the_reference_has_them() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
 from harken.models.sizing import measure
 from harken.recipe import load_recipe
-from harken.tasks.classify.classifier import build_classifier
+from harken.tasks.classify.classifier import Classifier, build_classifier
 from harken.tasks.classify.job import JOB, class_weights
 from harken.tasks.classify.labels import in_order, merge_fine, numbers_of
+from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.labelled.reading import cut
 from harken.training.display import choose_display
 from harken.training.loop import Trainer
@@ -301,3 +303,17 @@ def test_words_of_the_vectors_are_known_after_those_of_the_texts(tmp_path: Path)
     again = harken.load(tmp_path / "m")
     assert np.array_equal(again.predict_proba(["a zebra"]), model.predict_proba(["a zebra"]))
     assert not np.array_equal(again.predict_proba(["a zebra"]), again.predict_proba(["a gnu"]))
+
+
+def test_signals_are_read_by_a_small_gru_unless_the_recipe_has_a_model() -> None:
+    data = {"kind": "signal", "train": "a.ts"}
+    recipe = ClassifyRecipe.model_validate({"data": data, "classifier": {"noise": 0.0}})
+    assert (recipe.model.cell, recipe.model.width, recipe.model.embedding) == ("gru", 128, 64)
+    assert (recipe.classifier.choose_by, recipe.classifier.noise) == ("loss", 0.0)
+    own = ClassifyRecipe.model_validate({"data": data, "model": {"architecture": "recurrent"}})
+    assert (own.model.cell, own.classifier.choose_by) == ("lstm", "accuracy")
+
+
+def test_a_label_from_right_to_left_stands_before_its_probability() -> None:
+    model = SimpleNamespace(classes=["إيجابي", "سلبي"], predict_proba=lambda examples: np.array([[0.9, 0.1]]))
+    assert Classifier.title_of(model, "any") == "\u200eإيجابي\u200e 0.90"  # type: ignore[arg-type]

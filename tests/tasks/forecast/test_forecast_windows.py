@@ -111,7 +111,9 @@ def test_the_training_part_alone_chooses_the_transform(tmp_path: Path) -> None:
     )
     values = np.arange(40.0) + 1
     values[35] = -1
-    with pytest.raises(UserError, match=r'values of 0 or below; fix them, or set data\.transform = "none"'):
+    with pytest.raises(
+        UserError, match=r"values of 0 or below; fix them, or train without: --set data\.transform=none"
+    ):
         prepare_series(recipe, [series(values)], tmp_path)
     values[3] = 0
     assert not prepare_series(recipe, [series(values)], tmp_path).task.transform.log

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from harken.cli.app import app
 from harken.data.synthetic.phrasebook import load_phrasebook
-from harken.tasks.translate.cleaning import Cleaner
+from harken.tasks.translate.corpora.cleaning import Cleaner
 
 RUNNER = CliRunner()
 GOOD = [(pair.source, pair.target) for pair in load_phrasebook(train=120).train]

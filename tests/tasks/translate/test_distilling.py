@@ -8,8 +8,8 @@ from torch import nn
 
 import harken
 from harken.errors import UserError
-from harken.tasks.translate import distilling
-from harken.tasks.translate.distilling import SOURCE, TARGET, TRANSLATIONS, distil_pairs
+from harken.tasks.translate.corpora import distilling
+from harken.tasks.translate.corpora.distilling import SOURCE, TARGET, TRANSLATIONS, distil_pairs
 from harken.training.checkpoints import Progress
 from harken.training.folder import RunLock
 from harken.training.loop import Trainer

@@ -8,8 +8,8 @@ import pytest
 
 import harken
 from harken.errors import UserError
-from harken.tasks.translate import lines as module
-from harken.tasks.translate.threads import WorkerThreads
+from harken.tasks.translate.files import lines as module
+from harken.tasks.translate.files.threads import WorkerThreads
 from harken.tasks.translate.translator import Translator
 
 sys.path.insert(0, str(Path(__file__).parent))

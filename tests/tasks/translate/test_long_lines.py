@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.tasks.translate.long_lines import copied, join_translations, split_text
+from harken.tasks.translate.files.long_lines import copied, join_translations, split_text
 from harken.tasks.translate.translation import Translation
 
 

@@ -15,8 +15,8 @@ from harken.data.tokenizers.base import save_tokenizers
 from harken.errors import UserError
 from harken.models.build import build_language
 from harken.recipe import load_recipe
-from harken.tasks.translate.glossary import Match, Term, find_terms, joining_tokens, read_glossary
-from harken.tasks.translate.searching import search, utilities
+from harken.tasks.translate.decoding.glossary import Match, Term, find_terms, joining_tokens, read_glossary
+from harken.tasks.translate.decoding.searching import search, utilities
 from harken.tasks.translate.translator import Translator
 from harken.training.weights import load_tensors, save_tensors
 

@@ -9,14 +9,14 @@ import torch
 import harken
 from harken.data.io.token_rows import ParallelIds, TokenRows
 from harken.errors import UserError
-from harken.tasks.translate.shortlist import FILE, SHORTLIST, ShortlistTable, learn_from
+from harken.tasks.translate.decoding.shortlist import FILE, SHORTLIST, ShortlistTable, learn_from
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _few_frequent_tokens():
     """So that small vocabularies have tokens that are not allowed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("harken.tasks.translate.shortlist.FREQUENT", 30)
+        patch.setattr("harken.tasks.translate.decoding.shortlist.FREQUENT", 30)
         yield
 
 
@@ -142,7 +142,7 @@ def test_training_with_a_shortlist_saves_it(tmp_path: Path, folder: Path):
 
 def test_of_a_large_corpus_a_part_is_learnt_from(monkeypatch: pytest.MonkeyPatch):
     rows = TokenRows.from_lists([[4 + n % 5, 9] for n in range(100)], eos=True)
-    monkeypatch.setattr("harken.tasks.translate.shortlist.PAIRS_OF_TOKENS", 20 * 12)
+    monkeypatch.setattr("harken.tasks.translate.decoding.shortlist.PAIRS_OF_TOKENS", 20 * 12)
     seen: list[int] = []
     monkeypatch.setattr(
         ShortlistTable, "learn", classmethod(lambda cls, sources, targets, sizes: seen.append(len(sources)))

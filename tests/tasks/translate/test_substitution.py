@@ -11,8 +11,8 @@ import pytest
 
 import harken
 from harken.errors import UserError
-from harken.tasks.translate.glossary import Match
-from harken.tasks.translate.substitution import span_of, with_terms, word_weights
+from harken.tasks.translate.decoding.glossary import Match
+from harken.tasks.translate.decoding.substitution import span_of, with_terms, word_weights
 
 FOLDERS = Path(__file__).parents[2] / "folders"
 SENTENCES = [

@@ -12,10 +12,10 @@ from harken.data.text.pairs import Alignment, Pair
 from harken.data.tokenizers.base import train_tokenizers
 from harken.models.build import build_model
 from harken.recipe import load_recipe
-from harken.tasks.translate.glossary import Term, find_terms
+from harken.tasks.translate.decoding.glossary import Term, find_terms
+from harken.tasks.translate.decoding.substitution import with_terms
+from harken.tasks.translate.files.output_file import Format
 from harken.tasks.translate.job import JOB
-from harken.tasks.translate.output_file import Format
-from harken.tasks.translate.substitution import with_terms
 from harken.tasks.translate.translator import Translator
 
 ENGLISH = ["the black cat sleeps", "i bought two cds", "it rains"]

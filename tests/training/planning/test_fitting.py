@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from harken.plan import Plan, fit_training, prepare, resolve
+from harken.recipe import as_recipe
 from harken.training.config import TrainConfig
 from harken.training.planning import fitting
 from harken.training.planning.fitting import choose_size, fit
 from harken.training.planning.measuring import seconds_per_update
+from harken.training.task import with_settings
 
 
 class Rows:
@@ -51,6 +55,7 @@ def one_second_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         fitting, "seconds_per_update", lambda task, config, epoch, seconds: len(epoch[0]) * config.accumulate / 1024
     )
+    monkeypatch.setattr(fitting, "seconds_per_validation", lambda task, config: 0.0)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +96,25 @@ def test_data_seen_once_is_not_smoothed(epochs: int, smoothing: float) -> None:
     config = configured(max_epochs=epochs)
     fitted = fit(Rows(config), config, learning_rate=1e-3)
     assert (fitted.epochs, fitted.config.label_smoothing) == (epochs, smoothing)
+
+
+@pytest.mark.usefixtures("one_second_a_batch")
+@pytest.mark.parametrize(
+    ("minutes", "seconds", "sentences"),
+    [(2, 12.0, 300), (2, 48.0, 75), (2, 600.0, 30), (29, 48.0, 300), (30, 600.0, None)],
+)
+def test_a_validation_takes_a_tenth_of_a_short_run_at_most(
+    monkeypatch: pytest.MonkeyPatch, minutes: float, seconds: float, sentences: int | None
+) -> None:
+    """On a busy machine 300 sentences would take longer than the whole budget."""
+    monkeypatch.setattr(
+        fitting, "seconds_per_validation", lambda task, config: seconds * config.validate_sentences / 300
+    )
+    config = configured(max_minutes=minutes)
+    fitted = fit(Rows(config), config, learning_rate=1e-3)
+    assert fitted.config.validate_sentences == sentences
+    given = configured(max_minutes=minutes, validate_sentences=200)
+    assert fit(Rows(given), given, learning_rate=1e-3).config.validate_sentences == 200
 
 
 def test_measuring_changes_neither_weights_nor_buffers_nor_settings() -> None:
@@ -151,3 +175,18 @@ def test_settings_that_a_task_does_not_read_are_not_fitted() -> None:
     config = configured(max_steps=300)
     names = [{decision.name for decision in fit(kind(config), config, 1e-3).decisions} for kind in (Rows, Unread)]
     assert names[0] - names[1] == {"label_smoothing", "validate_sentences"} and "average" in names[1]
+
+
+def test_a_task_by_other_settings_leaves_the_given_one_as_it_is() -> None:
+    task = Rows(TrainConfig(batch_tokens=512))
+    other = with_settings(task, TrainConfig(batch_tokens=1024))
+    assert (task.settings.batch_tokens, other.settings.batch_tokens) == (512, 1024)
+    assert other.model is task.model and with_settings(task, task.settings) is task
+
+
+def test_a_plan_leaves_the_task_that_it_fits_as_it_is(tmp_path: Path) -> None:
+    recipe = as_recipe({"task": "tag", "data": {"corpus": "phrasebook"}, "train": {"max_steps": 40, "device": "cpu"}})
+    given = prepare(resolve(recipe)[0], tmp_path)
+    fitted = fit_training(Plan(recipe, given))
+    assert fitted.fitted["checkpoint_every"] == 5 and given.task.settings.checkpoint_every != 5
+    assert fitted.prepared.task.settings == fitted.recipe.train and fitted.prepared.task.model is given.task.model

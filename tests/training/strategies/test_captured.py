@@ -17,10 +17,10 @@ from harken.training.optimizers import build_optimizer, use_device_rate
 from harken.training.strategies import distributed
 from harken.training.strategies.base import Single, StepResult
 from harken.training.strategies.captured import (
+    CAPTURED,
     Captured,
     CapturedReplicas,
     CapturedUpdates,
-    is_supported,
     shapes_of,
 )
 from harken.training.strategies.distributed import Replicated
@@ -61,8 +61,8 @@ def test_a_graph_depends_on_the_shapes_alone() -> None:
 )
 def test_only_static_batches_on_a_gpu_are_captured(device: str, static: int | None, wanted: bool) -> None:
     task: Any = SimpleNamespace() if static is None else SimpleNamespace(static_shapes=static)
-    assert is_supported(task, TrainConfig(max_steps=1, device=device)) is wanted
-    accumulates = is_supported(task, TrainConfig(max_steps=1, device=device, accumulate=2))
+    assert CAPTURED.supports(task, TrainConfig(max_steps=1, device=device)) is wanted
+    accumulates = CAPTURED.supports(task, TrainConfig(max_steps=1, device=device, accumulate=2))
     assert accumulates is (wanted and static == 4)  # many shapes hardly ever come together again
 
 

@@ -92,7 +92,7 @@ def test_packed_pairs_have_the_same_losses(
 ) -> None:
     """As on a GPU, where the Transformer reads packed pairs; here the reference computes."""
     prepared = prepare("phrasebook-transformer", tmp_path / "artifacts", f"model.norm={norm}", "model.layers=2")
-    monkeypatch.setattr(TranslationTask, "packs", property(lambda task: packed.is_supported(task.model)))
+    monkeypatch.setattr(TranslationTask, "packs", property(lambda task: packed.why_not_blocks(task.model) is None))
     assert isinstance(prepared.task.collate(prepared.task.epoch(0)[0]), PackedBatch)
     compare_numbers_of_ranks(prepared, ranks, tmp_path)
 

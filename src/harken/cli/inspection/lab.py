@@ -31,6 +31,8 @@ def complete_experiment(incomplete: str) -> list[str]:
 @examples(
     "harken lab list",
     "harken lab vanishing",
+    "harken lab vanishing --set hidden=64 --seeds 10",
+    "harken lab gru --stability 10",
     "harken lab all --out runs/lab --html",
 )
 def lab(
@@ -41,6 +43,16 @@ def lab(
         Path, typer.Option(parser=output_folder, metavar="DIRECTORY", help="Folder for NAME.json and NAME.svg.")
     ] = Path("runs/lab"),
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Another seed, another sample.")] = 1,
+    sizes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SIZE=N", help="Another size, such as hidden=64; a wrong name lists all."),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Seeds of each network, for the bands: short for --set seeds=N.")
+    ] = None,
+    stability: Annotated[
+        int, typer.Option(min=1, help="Run the experiment this many times; how often does its verdict hold?")
+    ] = 1,
     png: Annotated[bool, typer.Option("--png", help="Also write NAME.png.")] = False,
     html: Annotated[bool, typer.Option("--html", help="Also write NAME.html; of all: lab.html.")] = False,
     data: Annotated[
@@ -67,6 +79,15 @@ def lab(
         raise UserError("--sentence is empty; give some words in quotes")
     files = tuple(expand_user(path) for path in data or ())
     names = experiment_names() if name == "all" else [find_experiment(name).name]
+    given = _sizes(sizes or [], seeds)
+    if name == "all":
+        for size in given:
+            if not any(size in find_experiment(each).sizes for each in names):
+                raise UserError(
+                    f"No experiment has a size {size!r}; `harken lab NAME --set {size}=1` lists those of one"
+                )
+    else:
+        find_experiment(name).check(Settings(sizes=given))
     out.mkdir(parents=True, exist_ok=True)  # a place that cannot be used is refused before minutes are spent
     reports: list[Report] = []
     failed: list[str] = []
@@ -75,7 +96,9 @@ def lab(
             experiment = find_experiment(experiment_name)
             with measuring(experiment_name) as progress:
                 try:
-                    report = run_experiment(experiment, Settings(seed, quick, files, sentence or ""), progress)
+                    own = {size: value for size, value in given.items() if size in experiment.sizes}
+                    settings = Settings(seed, quick, files, sentence or "", own)
+                    report = run_experiment(experiment, settings, progress, stability)
                 except Exception:
                     if name != "all":
                         raise
@@ -105,16 +128,29 @@ def lab(
         raise typer.Exit(1)
 
 
+def _sizes(words: list[str], seeds: int | None) -> dict[str, int]:
+    given = {} if seeds is None else {"seeds": seeds}
+    for word in words:
+        name, _, value = word.partition("=")
+        if not name.strip() or not value.strip().isdecimal():
+            raise UserError(f"--set takes a size and a whole number, such as hidden=64, but {word!r} was given")
+        given[name.strip()] = int(value)
+    return given
+
+
 def _list(as_json: bool) -> None:
     from harken.lab.registry import experiment_names, find_experiment
 
     experiments = [find_experiment(name) for name in experiment_names()]
     if as_json:
-        keys = ("name", "statement", "shows")
-        listed = [{key: getattr(experiment, key) for key in keys} for experiment in experiments]
+        from harken.inspection.figure.values import plain
+
+        keys = ("name", "statement", "shows", "parts", "sizes", "changes")
+        listed = [plain({key: getattr(experiment, key) for key in keys}) for experiment in experiments]
         print(json.dumps(listed, ensure_ascii=False))
         return
-    print_table(("name", "what it shows"), [(experiment.name, experiment.shows) for experiment in experiments])
+    rows = [(experiment.name, experiment.kinds, experiment.shows) for experiment in experiments]
+    print_table(("name", "the claim is", "what it shows"), rows)
 
 
 def _show(report: Report) -> None:
@@ -129,6 +165,13 @@ def _show(report: Report) -> None:
         print(as_text(lambda width, color: draw_lines([findings.figure], width, color)))
     mark = "  (quick: too small to prove anything)" if report.settings.quick else ""
     print(f"\n{report.verdict}{mark}\n")
+    if report.stability:
+        print(f"{report.stability}\n")
+    for part in report.experiment.parts:
+        print(f"{part.kind}: {part.statement}")
+    for change in report.experiment.changes:
+        print(f"rule changed, {change}")
+    print()
     if findings.explanation:
         print(f"{findings.explanation}\n")
 

@@ -1,6 +1,6 @@
 """`harken translate`: lines in, lines out, in order, as they come; `harken.tasks.translate.interface` has its options.
 
-Files are sorted by length within a window and translated by all cores (`harken.tasks.translate.lines`).
+Files are sorted by length within a window and translated by all cores (`harken.tasks.translate.files.lines`).
 Formats, one for each use:
 
     plain      text                              one line for each line; an empty line stays empty
@@ -29,8 +29,8 @@ from harken.errors import UserError
 from harken.files import open_output
 from harken.tasks.interface import CommandLine, Reading, is_stdin, search_fields
 from harken.tasks.registry import job_of
+from harken.tasks.translate.files.output_file import Format, OutputFile, one_line, pharaoh, record_of
 from harken.tasks.translate.interface import INTERFACE, OutputOptions
-from harken.tasks.translate.output_file import Format, OutputFile, one_line, pharaoh, record_of
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
@@ -141,7 +141,7 @@ class Work:
 
     @property
     def format(self) -> Format:
-        """How the translations of a line are written."""
+        """The form in which the translations of a line are written."""
         return Format(self.as_json, self.options.scores, self.options.nbest)
 
     def open_output(self, target: Path, file: Path | None, reading: Reading) -> OutputFile:

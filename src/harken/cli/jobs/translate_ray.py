@@ -18,7 +18,7 @@ from harken.cli.progress import Tick
 from harken.files import atomic_write
 from harken.serving.ray.cluster import cluster
 from harken.serving.ray.shards import SHARD_LINES, Shard, ShardJob, TranslatedShard, cut_rounds, translate_round
-from harken.tasks.translate.output_file import OutputFile
+from harken.tasks.translate.files.output_file import OutputFile
 
 if TYPE_CHECKING:
     from harken.cli.jobs.translate import Notes

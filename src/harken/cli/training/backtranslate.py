@@ -42,7 +42,7 @@ def backtranslate(
     With --tag a model can tell these pairs from real ones (Caswell et al., 2019).
     """
     from harken.data.text.inputs import source_inputs
-    from harken.tasks.translate.output_file import OutputFile, one_line, record_of, translate_to_file
+    from harken.tasks.translate.files.output_file import OutputFile, one_line, record_of, translate_to_file
 
     if (out is None) == (resume is None):
         raise UserError("give either --out FILE or, to continue, --resume FILE")

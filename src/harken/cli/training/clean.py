@@ -45,7 +45,7 @@ def clean(
     """Leave noisy pairs out: empty, too long, of unlike length, copied, in another language, repeated, improbable."""
     from harken.data.io.formats import Layout, read_pairs
     from harken.data.text.inputs import place
-    from harken.tasks.translate.cleaning import REASONS, Cleaner
+    from harken.tasks.translate.corpora.cleaning import REASONS, Cleaner
 
     if len(files) > 2:
         raise UserError(f"{len(files)} files are given; name a table with both sides, or two aligned files")

@@ -106,7 +106,7 @@ def demo(
 
 
 def compare_with_references(texts: Sequence[str]) -> str:
-    """How many of the five translations are the references, and the references of the others."""
+    """The number of the five translations that are the references, and the references of the others."""
     pairs = zip(SENTENCES.items(), texts, strict=True)
     others = [(source, reference) for (source, reference), text in pairs if text != reference]
     lines = [f"{len(texts) - len(others)} of {len(texts)} are the reference translation."]
@@ -147,5 +147,5 @@ def suggestions(out: Path) -> str:
 
 
 def program() -> str:
-    """How harken is called from here."""
+    """The command that calls harken from here."""
     return ".venv/bin/harken" if Path(".venv/bin/harken").exists() else "harken"

@@ -93,7 +93,7 @@ def distill(
     """
     from harken.api import distill as run
     from harken.api import load
-    from harken.tasks.translate.distilling import HEADINGS, compare
+    from harken.tasks.translate.corpora.distilling import HEADINGS, compare
 
     *folders, sources = models_and_file(teachers)
     if not folders:

@@ -22,6 +22,7 @@ from harken.cli.common import (
 from harken.cli.messages import logger
 from harken.cli.progress import counting
 from harken.errors import UserError
+from harken.files import atomic_write
 
 
 @examples(
@@ -71,7 +72,9 @@ def evaluate(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(parser=output_folder, metavar="DIRECTORY", help="Write the job's figures into this folder."),
+        typer.Option(
+            parser=output_folder, metavar="DIRECTORY", help="Write scores, outputs and figures into this folder."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -110,10 +113,7 @@ def evaluate(
         report["changed_data"] = changed
     if compare is not None:
         report["comparison"]["other"] = str(compare)
-    written = []
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        written = [str(figure.save(out / f"{name}{figure.ending}")) for name, figure in scores.pictures.items()]
+    written = [] if out is None else write_scores(out, scores, report)
     if as_json:
         print(json.dumps(report, ensure_ascii=False))
         return
@@ -129,8 +129,20 @@ def evaluate(
         logger.info(f"note: {note}")
     for path in written:
         logger.info(f"Wrote {path}")
-    if out is not None and not written:
-        logger.info("This job draws no figures of its scores; see harken attention and harken inspect")
+
+
+def write_scores(folder: Path, scores: Any, report: dict[str, Any]) -> list[Path]:
+    """Write the figures, `scores.json` and, for a job that has them, `outputs.jsonl` with their references."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [Path(figure.save(folder / f"{name}{figure.ending}")) for name, figure in scores.pictures.items()]
+    contents = {"scores.json": [report]}
+    if scores.outputs is not None:
+        pairs = zip(*scores.outputs, strict=True)
+        contents["outputs.jsonl"] = [{"output": output, "reference": reference} for output, reference in pairs]
+    for name, rows in contents.items():
+        lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+        written.append(atomic_write(folder / name, lines))
+    return written
 
 
 def check_split(folder: Path, model: Any, job: Any, accept: bool) -> list[str]:

@@ -56,8 +56,8 @@ def fast_fft_length(count: int) -> int:
     >>> fast_fft_length(997), fast_fft_length(8000)
     (1000, 8000)
     """
-    place = int(np.searchsorted(fast_fft_lengths(), count))
-    return int(fast_fft_lengths()[place]) if place < len(fast_fft_lengths()) else count
+    index = int(np.searchsorted(fast_fft_lengths(), count))
+    return int(fast_fft_lengths()[index]) if index < len(fast_fft_lengths()) else count
 
 
 def add_gain_and_noise(samples: np.ndarray, config: AugmentConfig, random: np.random.Generator) -> np.ndarray:

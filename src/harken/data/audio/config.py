@@ -98,7 +98,7 @@ class AugmentConfig(BaseModel):
     time_width: int = Field(10, ge=1, description="largest width of a time mask, in frames before stacking")
 
     def share(self, epoch: int) -> float:
-        """How many of the recordings are changed in an epoch: plain ones come first, or CTC finds nothing but blanks.
+        """The share of recordings that are changed in an epoch: plain ones come first, or CTC finds blanks alone.
 
         >>> [AugmentConfig(ease=4).share(epoch) for epoch in (0, 1, 4, 9)], AugmentConfig().share(0)
         ([0.0, 0.25, 1.0, 1.0], 1.0)

@@ -124,7 +124,8 @@ def _mel_energies(power: Tensor, config: FeatureConfig) -> Tensor:
     batch, time, bins = power.shape
     rows = F.pad(power, (0, 0, 0, -time % BLOCK)).reshape(-1, bins)
     filters = torch.from_numpy(mel_filters(config)).to(power.device)
-    return (rows @ filters.T).view(batch, -1, config.mels)[:, :time]
+    with torch.autocast(power.device.type, enabled=False):  # logarithms of small energies need float32
+        return (rows @ filters.T).view(batch, -1, config.mels)[:, :time]
 
 
 def postprocess(energies: Tensor, lengths: Tensor, config: FeatureConfig) -> tuple[Tensor, Tensor]:

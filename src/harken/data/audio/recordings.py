@@ -15,16 +15,19 @@ on made speech, recordings at the model's own rate and the tests then need nothi
 from __future__ import annotations
 
 import struct
+import tempfile
 import wave
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
 from harken.data.io.files import require_file
 from harken.errors import UserError, missing_extra, require_extra
+from harken.files import expand_user
 
 MAX_RATE = 768_000  # samples a second
 UNKNOWN_SIZE = 0xFFFFFFFF  # what programs write that do not know how long a stream will be
@@ -53,6 +56,31 @@ def read_audio(path: str | Path) -> tuple[np.ndarray, int]:
         what = getattr(problem, "error_string", str(problem)).rstrip(".")
         raise UserError(f"{path} is no recording that can be read ({what}); convert it to WAV or FLAC") from None
     return one_channel(samples, str(path)), _checked_rate(int(rate), path)
+
+
+def sound_of(cell: Any, name: str, folder: Path) -> tuple[np.ndarray, int | None]:
+    """(samples (n,), samples a second) of a cell of a table: a path, relative to a folder; an array, whose rate is not
+    known; the bytes of a file; or, as `datasets` has sounds, {"array": ..., "sampling_rate": ...} or {"bytes": ...,
+    "path": ...}.
+
+    Raises:
+        UserError: no recording; `name` is what errors call it.
+    """
+    try:
+        if isinstance(cell, Mapping) and "array" in cell:
+            return one_channel(cell["array"], name), int(cell["sampling_rate"])
+        if isinstance(cell, Mapping):
+            cell = cell.get("bytes") or cell.get("path")
+        if isinstance(cell, bytes):
+            with tempfile.NamedTemporaryFile(suffix=".wav") as file:
+                file.write(cell)
+                file.flush()
+                return read_audio(file.name)
+        if isinstance(cell, str | Path):
+            return read_audio(folder / expand_user(cell))
+        return one_channel(np.asarray(cell, np.float32 if isinstance(cell, list) else None), name), None
+    except (UserError, ValueError, TypeError, KeyError) as problem:
+        raise UserError(f"{name}: {problem}") from None
 
 
 def check_wav_header(path: Path) -> None:

@@ -34,7 +34,7 @@ COLUMNS = ("samples", "lengths", "digit", "speaker", "take")
 
 @dataclass(frozen=True)
 class MixConfig:
-    """How strings are put together."""
+    """The settings by which strings are put together."""
 
     shortest: int = 3  # digits
     longest: int = 7
@@ -58,7 +58,7 @@ class DigitRecordings:
 
     @property
     def ends(self) -> np.ndarray:
-        """Where each recording ends."""
+        """The end of each recording."""
         return np.cumsum(self.lengths)
 
 
@@ -121,7 +121,7 @@ class MixedDigits(Utterances):
         return self.size
 
     def plan(self, epoch: int, index: int) -> Plan:
-        """Which recordings, and what lies between them."""
+        """The recordings of a string, and the pauses between them."""
         random, config = np.random.default_rng([self.seed, epoch, index]), self.config
         group = self.groups[random.integers(len(self.groups))]
         count = int(random.integers(config.shortest, config.longest + 1))

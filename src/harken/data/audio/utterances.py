@@ -11,15 +11,15 @@ function of (seed, epoch, index) alone; a set of recordings is the same in all.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from harken.data.audio.recordings import read_audio, resample
+from harken.data.audio.recordings import resample, sound_of
 from harken.data.io.table import read_table
 from harken.errors import UserError
-from harken.files import expand_user
 
 
 class Utterances(ABC):
@@ -92,30 +92,36 @@ class Recordings(Utterances):
         return cls(*(list(column) for column in zip(*rows, strict=True)))
 
 
-def read_recordings(table: str | Path, audio: str, text: str, rate: int, speaker: str | None = None) -> Recordings:
-    """The recordings that a CSV, TSV or JSONL file names in its column `audio`, with the texts in its column `text`.
+def read_recordings(
+    table: str | Path | Mapping[str, list[Any]], audio: str, text: str, rate: int, speaker: str | None = None
+) -> Recordings:
+    """The recordings that a table has in its column `audio`, with the texts in its column `text`.
 
-    Paths are relative to the table. Every recording is brought to `rate`. `speaker` names a column of its own.
+    Every recording is brought to `rate`; `speaker` names a column of its own.
+
+    Args:
+        table: a CSV, TSV or JSONL file, to which paths are relative; or columns in memory, whose cells may also be
+            sounds (`harken.data.audio.recordings.sound_of`): arrays have `rate` already.
 
     Raises:
         UserError: the table or a recording cannot be read; the row is named.
     """
-    table = Path(table)
-    columns = read_table(table, [audio, text, *([speaker] if speaker else [])], header=None)
+    is_file = isinstance(table, str | Path)
+    source, name = (Path(table), str(table)) if is_file else (table, "the table")  # type: ignore[arg-type]
+    columns = read_table(source, [audio, text, *([speaker] if speaker else [])], header=None)
     if not columns[audio]:
-        raise UserError(f"{table} has no rows; give at least one recording")
+        raise UserError(f"{name} has no rows; give at least one recording")
     if None in columns[text]:  # an empty text is silence, but null in JSON is a text that is missing
         row = columns[text].index(None) + 1
-        raise UserError(f"{table}, row {row} has no text in its column {text!r}; write what is said, or drop it")
+        raise UserError(f"{name}, row {row} has no text in its column {text!r}; write what is said, or drop it")
     texts = [" ".join(str(value).split()) for value in columns[text]]
-    sounds = []
-    for number, name in enumerate(columns[audio], start=1):
-        if not str(name).strip():
-            raise UserError(f"{table}, row {number} has no path in its column {audio!r}; name a recording")
-        try:
-            samples, own_rate = read_audio(table.parent / expand_user(str(name)))
-        except UserError as problem:
-            raise UserError(f"{table}, row {number}: {problem}") from None
-        sounds.append(resample(samples, own_rate, rate))
+    sounds, names = [], []
+    for number, cell in enumerate(columns[audio], start=1):
+        where = f"{name}, row {number}"
+        if cell is None or not str(cell).strip():
+            raise UserError(f"{where} has no path in its column {audio!r}; name a recording")
+        samples, own_rate = sound_of(str(cell) if is_file else cell, where, source.parent if is_file else Path())  # type: ignore[union-attr]
+        sounds.append(samples if own_rate is None else resample(samples, own_rate, rate))
+        names.append(str(cell) if isinstance(cell, str | Path) else f"row {number}")
     speakers = [str(name).strip() for name in columns[speaker]] if speaker else None
-    return Recordings(sounds, texts, [str(name) for name in columns[audio]], speakers)
+    return Recordings(sounds, texts, names, speakers)

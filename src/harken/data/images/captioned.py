@@ -19,7 +19,7 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom, as shares o
 
 @dataclass(frozen=True)
 class Region:
-    """Where the thing is that a phrase of a caption names."""
+    """The position of the thing that a phrase of a caption names."""
 
     phrase: str  # "small red circle"
     box: Box

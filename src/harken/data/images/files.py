@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from harken.data.io.files import require_file
 from harken.errors import UserError, require_extra
-from harken.files import read_limited
+from harken.files import expand_user, read_limited
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 MOST_BYTES = 250_000_000  # of a file: MOST_PIXELS without compression
@@ -58,6 +59,25 @@ def decode_image(content: bytes, name: str) -> np.ndarray:
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as problem:
         what = "is damaged" if _begins_like_an_image(content) else "is not an image that Pillow knows"
         raise UserError(f"{name} {what} ({_one_line(problem)}); give a PNG or JPEG file") from None
+
+
+def image_of(cell: Any, folder: Path, name: str) -> np.ndarray:
+    """A cell of a table in memory: a path, relative to a folder; the bytes of a file; an array; a picture of Pillow; or
+    {"bytes": ..., "path": ...}, as `datasets` has pictures that are not decoded.
+
+    Raises:
+        UserError: no picture; `name` is what errors call it.
+    """
+    if isinstance(cell, Mapping):
+        cell = cell.get("bytes") or cell.get("path")
+    if isinstance(cell, str | Path):
+        return read_image(folder / expand_user(cell), f"{folder / cell} ({name})")
+    if isinstance(cell, bytes):
+        return decode_image(cell, name)
+    try:
+        return as_pixels(cell.convert("RGB") if hasattr(cell, "convert") else cell)
+    except (UserError, ValueError, TypeError) as problem:
+        raise UserError(f"{name}: {problem}") from None
 
 
 def as_pixels(image: Any) -> np.ndarray:

@@ -70,7 +70,7 @@ class Column:
 
     @cached_property
     def distinct(self) -> int:
-        """How many different cells there are."""
+        """The number of different cells."""
         return len(set(self.filled))
 
     @cached_property

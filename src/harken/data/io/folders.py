@@ -1,4 +1,4 @@
-"""Which files a folder, a name or a pattern stands for.
+"""The files that a folder, a name or a pattern stands for.
 
 `splits_in_folder` reads a folder laid out as Multi30k is: `train.en.gz`, `val.en.gz`, `test_2016_flickr.en.gz`. Every
 file is found plain, as .gz or as .xz. `val` may be called `valid` or `dev`; where it is there in one language it must

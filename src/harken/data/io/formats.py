@@ -29,7 +29,7 @@ SUGGESTION = "q", "s"  # keys of a text and its better translation, as POST /sug
 
 @dataclass(frozen=True)
 class Layout:
-    """How to read the files of a corpus; what is None is decided from their content."""
+    """The layout of the files of a corpus; what is None is decided from their content."""
 
     format: str = "auto"
     source_column: Column = None

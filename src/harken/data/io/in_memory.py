@@ -42,8 +42,19 @@ def name_of(columns: Mapping[str, list[Any]]) -> str:
     for name, cells in columns.items():
         digest.update(f"{name}\n".encode())
         for cell in cells:
-            digest.update(cell.tobytes() if isinstance(cell, np.ndarray) else f"{cell}\t".encode())
+            digest.update(_content(cell))
     return f"{IN_MEMORY} {digest.hexdigest()[:12]}"
+
+
+def _content(cell: Any) -> bytes:
+    """The bytes of a cell: of an array or a picture its values, of a mapping or a list of arrays those of its parts."""
+    if hasattr(cell, "tobytes") and not isinstance(cell, np.generic):
+        return bytes(cell.tobytes())
+    if isinstance(cell, Mapping):
+        return b"".join(f"{name}\t".encode() + _content(value) for name, value in cell.items())
+    if isinstance(cell, list) and cell and isinstance(cell[0], np.ndarray):
+        return b"".join(map(_content, cell))
+    return f"{cell}\t".encode()
 
 
 def text_column(columns: Mapping[str, list[Any]], name: str = "text") -> list[str]:

@@ -58,7 +58,7 @@ KNOWN_NAMES, LANGUAGES = frozenset(USUAL.split()), frozenset(CODES.split())
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a file is written; what is None is decided from its content."""
+    """The form of a file; what is None is decided from its content."""
 
     delimiter: str | None = None
     quotes: bool | None = None
@@ -74,7 +74,7 @@ UNKNOWN = Dialect()
 def sniff(
     sample: str, name: str, given: Dialect = UNKNOWN, columns: Sequence[str] = (), is_whole: bool = True
 ) -> Dialect:
-    """What the beginning of a file says about all of it.
+    """The dialect of a file, by its beginning.
 
     Args:
         name: of the file; its ending tells which delimiter is tried first.

@@ -58,7 +58,7 @@ def has_lists(path: str | Path) -> bool:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a file is read; what is None is decided from its content."""
+    """The way in which a file is read; what is None is decided from its content."""
 
     header: bool | None = None
     quotes: bool | None = None

@@ -41,14 +41,14 @@ from harken.worker_pool import ordered_map
 CODES = "codes.u8"
 INDEX = "index.json"
 HELD_OUT = "held-out.jsonl"
-SCANNED = ("kept", "positions", "weights", "keys")  # files that exist during a scan only
+SCANNED = ("mask", "positions", "weights", "keys")  # files that exist during a scan only
 SKIPPED, TRAIN, LEFT_OUT = 0, 1, 255
 NOTE_EVERY = 10.0  # seconds
 NOTHING = np.zeros(0, np.uint64)
 
 
 class RowKind(NamedTuple):
-    """How the rows of one job are built, compared and grouped."""
+    """The functions by which the rows of one job are built, compared and grouped."""
 
     name: str
     build: Callable[..., Any]  # from the values of a row to the object that the job knows
@@ -62,17 +62,17 @@ class RowKind(NamedTuple):
 class Scan(NamedTuple):
     """The result of one pass over a block."""
 
-    kept: np.ndarray  # (rows,) bool
-    positions: np.ndarray  # (kept,) uint64: the group of a row (`harken.data.splits`); of running text 0 where blank
+    mask: np.ndarray  # (rows,) bool: which rows are kept
+    positions: np.ndarray  # (kept rows,) uint64: the group of a row (`harken.data.splits`); running text: 0 where blank
     skipped: dict[str, int]  # reason -> rows
     digest: int  # the sum over the kept rows
-    weights: np.ndarray = np.zeros(0, np.uint32)  # (kept,) characters, where they count
-    keys: np.ndarray = NOTHING  # (kept,) uint64: what makes two rows equal, where that is not their group
+    weights: np.ndarray = np.zeros(0, np.uint32)  # (kept rows,) characters, where they count
+    keys: np.ndarray = NOTHING  # (kept rows,) uint64: what makes two rows equal, where that is not their group
 
 
 @dataclass(frozen=True)
 class Reader:
-    """How lines of files become rows."""
+    """The functions that make rows of the lines of files."""
 
     files: tuple[tuple[str, ...], ...]  # aligned files side by side
     max_line_bytes: int  # a longer line is refused
@@ -86,7 +86,7 @@ class Reader:
     has_groups: bool = False  # whether the last column is the position of a row's group
 
     def rows_in(self, block: Block) -> int:
-        """How many rows a block has, without reading them."""
+        """The number of rows of a block, without reading them."""
         return block.size - (block.first == 1 and self.has_header(block))
 
     def choose(self, block: Block, chosen: np.ndarray) -> Columns:
@@ -98,24 +98,24 @@ class Reader:
         return self.kind.build(*(values[:-1] if self.has_groups else values))
 
     def scan(self, block: Block) -> Scan:
-        """Apply the rules for skipping; keys and digests of what is kept."""
+        """Apply the rules for skipping; keys and digests of the kept rows."""
         columns = self.parse(block)
-        kept, reasons = np.ones(len(columns[0]) if columns else 0, dtype=bool), Counter[str]()
+        mask, reasons = np.ones(len(columns[0]) if columns else 0, dtype=bool), Counter[str]()
         if self.skip is not None:
             for number, reason in enumerate(map(self.skip, *columns)):
                 if reason:
-                    kept[number] = False
+                    mask[number] = False
                     reasons[reason] += 1
         if reasons:
-            columns = tuple(list(compress(column, kept)) for column in columns)
+            columns = tuple(list(compress(column, mask)) for column in columns)
         columns = self.finish(columns)
         if self.kind.key_of_values is not None:
             keys = hashes(list(map(self.kind.key_of_values, *columns)), f"{self.seed}\0")
         else:
             keys = self.positions_of([self.row(values) for values in zip(*columns, strict=True)])
         if not self.has_groups:
-            return Scan(kept, keys, dict(reasons), self.digest(columns))
-        return Scan(kept, np.array(columns[-1], dtype=np.uint64), dict(reasons), self.digest(columns), keys=keys)
+            return Scan(mask, keys, dict(reasons), self.digest(columns))
+        return Scan(mask, np.array(columns[-1], dtype=np.uint64), dict(reasons), self.digest(columns), keys=keys)
 
     def positions_of(self, rows: Sequence[Any]) -> np.ndarray:
         """(N,) the `harken.data.splits.group_position` of the key of each row."""
@@ -147,24 +147,24 @@ class Scanned:
             files = [stack.enter_context(open(path, "wb")) for path in paths]
             blocks = progress("reading the text", read_blocks(reader.files, reader.max_line_bytes))
             for scan in ordered_map(reader.scan, blocks):
-                for file, array in zip(files, (scan.kept, scan.positions, scan.weights, scan.keys), strict=True):
+                for file, array in zip(files, (scan.mask, scan.positions, scan.weights, scan.keys), strict=True):
                     array.tofile(file)
                 self.skipped.update(scan.skipped)
                 self.total = (self.total + scan.digest) % DIGEST_SPACE
         types = np.bool_, np.uint64, np.uint32, np.uint64
-        self.kept, self.positions, self.weights, self.keys = map(mapped, paths, types)
+        self.mask, self.positions, self.weights, self.keys = map(mapped, paths, types)
 
     def write_codes(self, code_of: Callable[[int, int], np.ndarray]) -> Counter[int]:
         """Write the code of every row; `code_of(start, stop)` gives those of some kept ones. Counts the codes."""
         start, counts = 0, Counter[int]()
         with open(self.folder / CODES, "wb") as codes:
-            for first in range(0, len(self.kept), BLOCK_ROWS):
-                kept = self.kept[first : first + BLOCK_ROWS]
-                stop = start + int(kept.sum())
+            for first in range(0, len(self.mask), BLOCK_ROWS):
+                mask = self.mask[first : first + BLOCK_ROWS]
+                stop = start + int(mask.sum())
                 own = code_of(start, stop)
                 counts.update(dict(enumerate(np.bincount(own, minlength=1).tolist())))
-                every = np.full(len(kept), SKIPPED, dtype=np.uint8)
-                every[kept] = own
+                every = np.full(len(mask), SKIPPED, dtype=np.uint8)
+                every[mask] = own
                 every.tofile(codes)
                 start = stop
         return counts

@@ -44,7 +44,7 @@ NOTES: ContextVar[Callable[[str], object]] = ContextVar("NOTES", default=lambda 
 
 
 def report_to(note: Callable[[str], object]) -> None:
-    """Where this process says what it prepares, and how far it is."""
+    """Set the function by which this process reports what it prepares, and how far it is."""
     NOTES.set(note)
 
 
@@ -54,7 +54,7 @@ def note(text: str) -> None:
 
 
 def prepared_folder(chosen: str | None, files: Iterable[str | Path]) -> Path | None:
-    """Where the prepared data of these training files belongs; None where they are small and stay in memory.
+    """The folder of the prepared data of these training files; None where they are small and stay in memory.
 
     Args:
         chosen: `data.prepared` of the recipe; with it, files of any size are prepared.

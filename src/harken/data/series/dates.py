@@ -121,7 +121,7 @@ def _number(cell: Any) -> float | None:
 
 
 def _number_reader(numbers: list[float], name: str) -> tuple[Callable[[float], datetime | None], str]:
-    """How a column of bare numbers is read as dates."""
+    """The function that reads a column of bare numbers as dates."""
     low, high, is_whole = min(numbers), max(numbers), all(number.is_integer() for number in numbers)
     is_rising = all(later - earlier == 1 for earlier, later in pairwise(numbers)) and len(numbers) > 2
     if is_whole and low >= 1000 and high < 3000 and (says_date(name) or (is_rising and low >= 1500 and high <= 2100)):
@@ -251,7 +251,7 @@ def _without_zones(dates: list[datetime | None]) -> list[datetime | None]:
 
 
 def _disorder(dates: Sequence[datetime | None]) -> tuple[int, int, float]:
-    """How unlikely a reading is: cells that are no dates, rows that do not rise or fall, steps that are missing."""
+    """The disorder of a reading: cells that are no dates, rows that do not rise or fall, steps that are missing."""
     known = [value for value in dates if value is not None]
     falls = sum(later < earlier for earlier, later in pairwise(known))
     rises = sum(later > earlier for earlier, later in pairwise(known))

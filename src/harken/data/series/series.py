@@ -52,7 +52,7 @@ MOST_DUPLICATES = 0.2  # share of the rows; beyond it they are several series
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns are what, and how gaps are filled."""
+    """The roles of the columns, and how gaps are filled."""
 
     target: Sequence[str] = ()  # none: the last column
     date: str = "auto"  # the first column where it holds dates; "none": none

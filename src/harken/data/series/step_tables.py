@@ -26,14 +26,14 @@ from harken.errors import UserError
 
 
 def windows(labels: Sequence[str], window: int | None, step: int | None, mixed: str) -> Iterator[tuple[slice, str]]:
-    """Where each window lies, and its label; one that would reach over the end is not taken."""
+    """The span of each window, and its label; one that would reach over the end is not taken."""
     size = window or len(labels)
     for start in range(0, len(labels) - size + 1, step or max(1, size // 2)):
-        place = slice(start, start + size)
-        counts = Counter(labels[place])
+        span = slice(start, start + size)
+        counts = Counter(labels[span])
         if mixed == "skip" and len(counts) > 1:
             continue
-        yield place, counts.most_common(1)[0][0]
+        yield span, counts.most_common(1)[0][0]
         if window is None:
             return
 
@@ -55,9 +55,9 @@ def read_steps(path: Path, data: ExamplesConfig, table: Any = None) -> Labelled:
     labels = [str(label).strip() for label in table[data.label_column]]
     values, window_labels, groups = [], [], []
     for start, stop in _runs(recordings):
-        for place, label in windows(labels[start:stop], data.window, data.step, data.mixed):
-            first = start + place.start
-            values.append(frames[first : start + place.stop])
+        for span, label in windows(labels[start:stop], data.window, data.step, data.mixed):
+            first = start + span.start
+            values.append(frames[first : start + span.stop])
             window_labels.append(label)
             groups.append(_group(path, data.group, table[grouped][first] if grouped else None, recordings[first]))
     return Labelled(values, window_labels, groups)
@@ -74,12 +74,12 @@ def _group(path: Path, kind: str | None, cell: Any, recording: Any) -> str:
 
 
 def _runs(names: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Where runs of the same name begin and end."""
+    """The begins and ends of runs of the same name."""
     start = 0
-    for place in range(1, len(names) + 1):
-        if place == len(names) or names[place] != names[start]:
-            yield start, place
-            start = place
+    for stop in range(1, len(names) + 1):
+        if stop == len(names) or names[stop] != names[start]:
+            yield start, stop
+            start = stop
 
 
 def _numbers(cells: Sequence[str], name: str, path: Path) -> np.ndarray:

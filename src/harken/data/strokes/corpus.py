@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from harken.data.io.table import read_table
 from harken.data.parts import divide
 from harken.data.prepared.scan import RowKind
 from harken.data.splits import content_key, digest, size_of
 from harken.data.strokes.drawing import Drawing
-from harken.data.strokes.files import read_npz, read_strokes
+from harken.data.strokes.files import drawing_of, read_npz, read_strokes
 from harken.data.synthetic.penfont.lines import penfont
 from harken.errors import UserError
 from harken.paths import PathStr
 
 
 class StrokeConfig(BaseModel):
-    """Where the drawings come from: the generated font, one file with all splits, or one file per split."""
+    """The source of the drawings: the generated font, one file with all splits, or one file per split."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -72,7 +74,23 @@ def read_strokes_corpus(config: StrokeConfig) -> StrokeCorpus:
         UserError: bad files, or nothing left to train on.
     """
     corpus = StrokeCorpus("penfont", penfont(config.size, config.seed)) if config.corpus else _from_files(config)
-    limit = config.max_points
+    return _without_long(corpus, config.max_points)
+
+
+def table_strokes(table: Mapping[str, list[Any]], config: StrokeConfig) -> StrokeCorpus:
+    """The drawings of a table in memory, with columns `strokes` and perhaps `text`; some are held out.
+
+    Raises:
+        UserError: a cell that holds no drawing, or nothing left to train on.
+    """
+    columns = read_table(table, ["strokes", *(["text"] if "text" in table else [])])
+    rows = (dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True))
+    drawings = [drawing_of(row, f"the table, row {number}") for number, row in enumerate(rows, start=1)]
+    return _without_long(_split(config, {"train": drawings}), config.max_points)
+
+
+def _without_long(corpus: StrokeCorpus, limit: int | None) -> StrokeCorpus:
+    """The corpus without longer drawings in its training and validation parts."""
     for name in ("train", "valid"):
         short_enough = [drawing for drawing in corpus.splits[name] if limit is None or len(drawing) <= limit]
         if len(short_enough) < len(corpus.splits[name]):
@@ -91,6 +109,11 @@ def _from_files(config: StrokeConfig) -> StrokeCorpus:
     else:
         files = {"train": config.train, "valid": config.valid, "test": config.test}
         given = {split: read_strokes(path) for split, path in files.items() if path}
+    return _split(config, given)
+
+
+def _split(config: StrokeConfig, given: dict[str, list[Drawing]]) -> StrokeCorpus:
+    """The parts that are given, and a validation part."""
     train, sizes = given.pop("train"), {} if "valid" in given else {"valid": size_of(None)}
     parts = divide(DRAWINGS, train, sizes, config.seed, [*chain(*given.values())])
     splits = {"train": list(parts.train), "valid": [], "test": [], **parts.held, **given}

@@ -75,18 +75,33 @@ def drawing_of_json(line: str, where: str) -> Drawing:
     """One line of a JSONL file."""
     try:
         record: Any = json.loads(line)
+    except ValueError as problem:
+        raise no_drawing(where, problem) from None
+    return drawing_of(record, where)
+
+
+def drawing_of(record: Any, where: str) -> Drawing:
+    """A drawing from {"strokes": [[[x, y], ...], ...], "text": "..."}, whose strokes may be arrays.
+
+    Raises:
+        UserError: something else; `where` is what errors call it.
+    """
+    try:
         strokes = [np.asarray(stroke, dtype=np.float64) for stroke in record["strokes"]]
         text = record.get("text")
     except (ValueError, TypeError, KeyError, AttributeError) as problem:
-        raise UserError(
-            f'{where} is not {{"strokes": [[[x, y], ...], ...], "text": "..."}} ({problem}); fix it'
-        ) from None
+        raise no_drawing(where, problem) from None
     shaped = strokes and all(stroke.ndim == 2 and stroke.shape[1] == 2 and len(stroke) for stroke in strokes)
     if not shaped or not all(np.isfinite(stroke).all() for stroke in strokes):
         raise UserError(f"{where} has a stroke that is no list of [x, y] pairs of numbers; fix it")
     if text is not None and not isinstance(text, str):
         raise UserError(f"{where} has a text that is no string; put it in quotes, or leave it out")
     return Drawing.of(strokes, text)
+
+
+def no_drawing(where: str, problem: Exception) -> UserError:
+    """The error about something that is no drawing."""
+    return UserError(f'{where} is not {{"strokes": [[[x, y], ...], ...], "text": "..."}} ({problem}); fix it')
 
 
 def pendigit(line: str, where: str) -> Drawing:

@@ -1,7 +1,7 @@
 """All points of a set of drawings in one flat array, and padded batches of them.
 
-The network reads `before` and is to write `place` and `marks`: the next point, whether the pen is lifted after it, and
-whether the drawing is over with it.
+The network reads `before` and is to write `movement` and `marks`: the next point, whether the pen is lifted after it,
+and whether the drawing is over with it.
 
 >>> rows = StrokeRows([Drawing.of([[(1, 0), (1, 5)]])])
 >>> batch = rows.batch([0], deviation=5.0)
@@ -29,7 +29,7 @@ class StrokeBatch:
     """Some drawings, padded to the longest, movements divided by the deviation of the training data."""
 
     before: Tensor  # (B, T, 3) dx, dy, lifted of the point before; nothing before the first
-    place: Tensor  # (B, T, 2) dx, dy
+    movement: Tensor  # (B, T, 2) dx, dy
     marks: Tensor  # (B, T, 2) lifted, over
     lengths: Tensor  # (B,)
     characters: Tensor | None = None  # (B, U) ids of the text, ended by EOS
@@ -40,7 +40,7 @@ class StrokeBatch:
         texts, counts = self.characters, self.character_lengths
         return StrokeBatch(
             self.before.to(device),
-            self.place.to(device),
+            self.movement.to(device),
             self.marks.to(device),
             self.lengths.to(device),
             None if texts is None else texts.to(device),
@@ -68,6 +68,11 @@ class StrokeRows(Ragged):
         before[steps >= lengths[:, None]] = 0.0
         over = (steps == lengths[:, None] - 1).astype(np.float32)
         texts = (None, None) if self.texts is None else self.texts.gather(chosen)
-        place, marks = np.ascontiguousarray(points[..., :2]), np.stack([points[..., 2], over], -1)
-        tensors = torch.from_numpy(before), torch.from_numpy(place), torch.from_numpy(marks), torch.from_numpy(lengths)
+        movement, marks = np.ascontiguousarray(points[..., :2]), np.stack([points[..., 2], over], -1)
+        tensors = (
+            torch.from_numpy(before),
+            torch.from_numpy(movement),
+            torch.from_numpy(marks),
+            torch.from_numpy(lengths),
+        )
         return StrokeBatch(*tensors, *texts)

@@ -118,7 +118,7 @@ def _fade(count: int) -> np.ndarray:
 
 @lru_cache(maxsize=1024)
 def _response(letter: str, size: int, tract: float) -> np.ndarray:
-    """How much of each frequency passes."""
+    """The share of each frequency that passes."""
     frequencies = np.fft.rfftfreq(size, 1 / RATE)
     if letter in NOISES:
         low, high = NOISES[letter]

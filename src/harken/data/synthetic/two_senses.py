@@ -8,7 +8,7 @@ stand in the same sentences. So the text teaches which words are alike, and two 
 word of the topic. The same seed makes the same sentences.
 
 >>> made = sentences(1, seed=3)[0]
->>> made.word, made.sense, made.words[made.place]
+>>> made.word, made.sense, made.words[made.position]
 ('bat', 0, 'bat')
 """
 
@@ -31,7 +31,7 @@ class Made:
     """A sentence with a word of two senses, or with a peer in its place."""
 
     words: tuple[str, ...]
-    place: int  # of the word, or its peer
+    position: int  # of the word, or its peer
     word: str  # the word of two senses
     sense: int  # 0 or 1
     topic: frozenset[str]  # the words from the sense's lists
@@ -53,6 +53,6 @@ def _make(chance: random.Random, peers: float) -> Made:
         return chosen
 
     words = SLOT.sub(fill, chance.choice(sense["templates"])).split()
-    place = words.index("*")
-    words[place] = chance.choice(sense["peers"].split()) if chance.random() < peers else word
-    return Made(tuple(words), place, word, number, frozenset(topic))
+    position = words.index("*")
+    words[position] = chance.choice(sense["peers"].split()) if chance.random() < peers else word
+    return Made(tuple(words), position, word, number, frozenset(topic))

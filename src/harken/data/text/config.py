@@ -49,7 +49,7 @@ def _files_alone(value: Any) -> Any:
 
 
 class DataConfig(BaseModel):
-    """Where the sentence pairs come from: a corpus that ships, files, or a folder; exactly one of the three.
+    """The source of the sentence pairs: a corpus that ships, files, or a folder; exactly one of the three.
 
     `train`, as in the other jobs, may be given in the place of `source` and `target`: a file with both sides, or a
     table of both.
@@ -155,7 +155,7 @@ class DataConfig(BaseModel):
 
 
 class TokenizerConfig(BaseModel):
-    """How text is tokenized."""
+    """The tokenizers of both sides."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -92,7 +92,7 @@ class Labelled:
         return zip(self.values, self.labels, strict=True) if self.stored is None else iter(self.stored)
 
     def label_counts(self) -> Counter[tuple[str, str]]:
-        """How often each label occurs, beside its fine label ("" without any), in the order of first occurrence."""
+        """The counts of labels, each beside its fine label ("" without any), in the order of first occurrence."""
         rows, has_fine = self.rows, self.fine is not None
 
         def count(columns: Columns) -> Counter[tuple[str, str]]:

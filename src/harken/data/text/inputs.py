@@ -209,7 +209,7 @@ def evaluated_pairs(
 
 
 def _pair_layout(data: Any, form: str, source: int | str | None, target: int | str | None) -> Layout:
-    """How a file is read by a model of other files: names of columns hold for all, the rest for the same format."""
+    """The layout of a file for a model of other files: names of columns hold for all, the rest for the same format."""
     same = form == _pair_format(data)
     left, right = (
         given if given is not None else own if same or (isinstance(own, str) and form != "text") else None

@@ -49,8 +49,8 @@ def phrases_of(tree: str) -> list[tuple[str, str]]:
         elif not open_phrases:
             raise ValueError("a bracket closes that was not opened")
         else:
-            place, first = open_phrases.pop()
-            phrases[place] = (" ".join(words[first:]), phrases[place][1])
+            index, first = open_phrases.pop()
+            phrases[index] = (" ".join(words[first:]), phrases[index][1])
     if open_phrases or not phrases:
         raise ValueError("a bracket is not closed" if open_phrases else "there is no bracket")
     return phrases
@@ -65,8 +65,8 @@ def read_trees(path: Path) -> Iterator[Example]:
             phrases = phrases_of(line)
         except ValueError as problem:
             raise UserError(f"{path}, line {number} is no bracketed tree ({problem}); fix or remove it") from None
-        for place, (text, label) in enumerate(phrases):
-            yield Example(text, label, group=phrases[0][0], part=place > 0)
+        for index, (text, label) in enumerate(phrases):
+            yield Example(text, label, group=phrases[0][0], part=index > 0)
 
 
 MARK = "__label__"  # fastText's
@@ -150,7 +150,7 @@ def _prefix(path: Path, data: ExamplesConfig) -> Iterator[Example]:
 
 
 def _folder(path: Path, data: ExamplesConfig) -> Iterator[Example]:
-    files = sorted(place for place in path.iterdir() if place.is_file() and not place.name.startswith("."))
+    files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
     if not path.is_dir() or not files:
         raise UserError(f"{path} is no folder with a text file for each class; name one, or set data.format")
     for file in files:

@@ -214,7 +214,7 @@ def read_files(
 
 
 def _renamed(path: Path, examples: Labelled) -> str:
-    """How labels of another format than the training data's are understood."""
+    """The meanings of labels of another format than the training data's."""
     pairs = sorted(set(zip(examples.fine or (), examples.labels, strict=True)))
     if len(pairs) > 1 and len({label for _, label in pairs}) == 1:
         raise UserError(

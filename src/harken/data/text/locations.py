@@ -1,4 +1,4 @@
-"""Which files a `[data]` table names, before any is read."""
+"""The files that a `[data]` table names, before any is read."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def as_list(files: str | list[str] | None) -> list[str]:
 
 
 def layout_of(config: Any) -> Layout:
-    """How the files of the table are to be read."""
+    """The layout of the files of the table."""
     form = "text" if config.dir else config.format
     return Layout(
         form,

@@ -58,7 +58,7 @@ class Placeholders:
 
     @classmethod
     def of(cls, kinds: Any, *tokenizers: Any) -> Placeholders:
-        """Those of a recipe's `data.markup` with these tokenizers; "auto" is of a model without any."""
+        """The placeholders of a recipe's `data.markup` with these tokenizers; "auto" is of a model without any."""
         if kinds == "auto" or not kinds:
             return cls()
         known = (
@@ -138,7 +138,7 @@ def fill(text: str, masked: str, spans: Sequence[str]) -> str:
 
 
 def misplaced(text: str, masked: str) -> int:
-    """How many symbols a translation lacks or has too much."""
+    """The number of symbols that a translation lacks or has too much."""
     read, written = Counter(SYMBOL.findall(masked)), Counter(SYMBOL.findall(text))
     return (read - written).total() + (written - read).total()
 

@@ -84,7 +84,7 @@ class QuestionIds:
             facts = [[words_of(fact) for fact in own] for own in columns[0]]
             asked = [words_of(question) for question in columns[1]]
             texts = different((*own, question) for own, question in zip(facts, asked, strict=True))
-            number = {text: place for place, text in enumerate(texts)}
+            number = {text: index for index, text in enumerate(texts)}
             return [
                 References(TokenRows.from_lists([[number[fact] for fact in own[-max_facts:]] for own in facts])),
                 References(TokenRows.from_lists([[number[question]] for question in asked])),

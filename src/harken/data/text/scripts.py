@@ -35,7 +35,6 @@ UNSPACED = {"Japanese", "Kana", "Han", "Thai", "Lao", "Khmer", "Myanmar", "Tibet
 _RANGES = "".join(f"{chr(first)}-{chr(last)}" for first, last, script in RANGES if script in UNSPACED)
 UNSPACED_LETTER, SPACED_LETTER = f"[{_RANGES}]", rf"[^\W{_RANGES}]"  # regular expressions
 UNSPACED_CHARACTER = re.compile(UNSPACED_LETTER)
-RIGHT_TO_LEFT = {"Arabic", "Hebrew"}
 KANA_SHARE = 0.05  # of the letters of a Japanese text, beside Han
 CHARACTERS_PER_WORD = 2.0  # of unspaced scripts, for estimates
 SPLIT = re.compile(r"\s+")
@@ -112,7 +111,7 @@ def split_words(text: str) -> list[str]:
 
 
 def chunk_numbers(words: Sequence[str], text: str) -> list[int]:
-    """For each word of a text, in order, the number of what spaces divide that it is part of.
+    """The number of the chunk between spaces that each word of a text, in order, is part of.
 
     >>> chunk_numbers(["黒い", "猫", "ok"], "黒い猫 ok")
     [0, 0, 1]

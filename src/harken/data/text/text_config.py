@@ -18,7 +18,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class TextConfig(DataTable):
-    """Where the text comes from: a generated corpus, files, or a folder; exactly one of the three."""
+    """The source of the text: a generated corpus, files, or a folder; exactly one of the three."""
 
     older: ClassVar[Mapping[str, str]] = {"valid_share": "valid_size", "test_share": "test_size"}
 
@@ -67,7 +67,7 @@ class TextConfig(DataTable):
 
 
 class TextTokenizerConfig(BaseModel):
-    """How running text is tokenized."""
+    """The tokenizer of running text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -79,7 +79,7 @@ class TextTokenizerConfig(BaseModel):
 
 
 class LinesConfig(DataTable):
-    """Where the text comes from: a generated corpus, or files with one sentence or paragraph per line."""
+    """The source of the text: a generated corpus, or files with one sentence or paragraph per line."""
 
     older: ClassVar[Mapping[str, str]] = {"valid_share": "valid_size"}
 

@@ -70,7 +70,7 @@ class Tokenizer(Protocol):
         """The piece behind every id."""
 
     def word_of(self, ids: Sequence[int], text: str) -> list[int]:
-        """For every id the index of the whitespace word of `text` it belongs to."""
+        """The index of the whitespace word of `text` that each id belongs to."""
 
     def save(self, folder: Path, name: str) -> list[Path]:
         """Write the tokenizer's file into a model folder."""

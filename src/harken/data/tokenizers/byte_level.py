@@ -119,7 +119,7 @@ class ByteLevelTokenizer(VocabularyTokenizer):
         return text.removeprefix(" ") if self.prefix_space else text
 
     def word_of(self, ids: Sequence[int], text: str) -> list[int]:
-        """For every id the whitespace word of `text` that its last byte belongs to; white space belongs to the next."""
+        """The whitespace word of `text` that the last byte of each id belongs to; white space belongs to the next."""
         owners, word, inside = [0] * (self.prefix_space and not text.startswith(" ")), -1, False
         for character in text:
             word += not inside and not character.isspace()

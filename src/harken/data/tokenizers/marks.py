@@ -46,7 +46,7 @@ class MarkedTokenizer:
         return self.inner.pieces(ids)
 
     def word_of(self, ids: Sequence[int], text: str) -> list[int]:
-        """For every id its word; marks count to the word beside them."""
+        """The word of each id; marks count to the word beside them."""
         first, last = len(self.before), len(ids) - len(self.after)
         if list(ids[:first]) != self.before or list(ids[last:]) != self.after:
             return self.inner.word_of(ids, text)

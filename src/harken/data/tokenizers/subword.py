@@ -108,7 +108,7 @@ class SubwordTokenizer:
         return [self._pieces[index] for index in ids]
 
     def word_of(self, ids: Sequence[int], text: str) -> list[int]:
-        """For every id the whitespace word of `text` it belongs to; a lone ▁ belongs to the word after it."""
+        """The whitespace word of `text` that each id belongs to; a lone ▁ belongs to the word after it."""
         last = max(0, len(text.split()) - 1)
         result: list[int] = []
         word, inside = -1, False

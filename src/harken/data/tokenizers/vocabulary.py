@@ -53,7 +53,7 @@ class VocabularyTokenizer(ABC):
 
     @classmethod
     def count(cls, texts: Iterable[str]) -> Counter[str]:
-        """How often each token occurs."""
+        """The counts of tokens."""
         return Counter(chain.from_iterable(map(cls.split, texts)))
 
     @classmethod
@@ -72,7 +72,7 @@ class VocabularyTokenizer(ABC):
 
     @abstractmethod
     def word_of(self, ids: Sequence[int], text: str) -> list[int]:
-        """For every id the whitespace word of `text` it belongs to."""
+        """The whitespace word of `text` that each id belongs to."""
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without beginning or end of sentence."""

@@ -37,7 +37,7 @@ class WordTokenizer(VocabularyTokenizer):
 
     @classmethod
     def count(cls, texts: Iterable[str]) -> Counter[str]:
-        """How often each token occurs; every whitespace word is cut once."""
+        """The counts of tokens; every whitespace word is cut once."""
         counts: Counter[str] = Counter()
         for word, count in Counter(chain.from_iterable(map(str.split, texts))).items():
             for token in split_word(word):
@@ -52,7 +52,7 @@ class WordTokenizer(VocabularyTokenizer):
         )
 
     def word_of(self, ids: Sequence[int], text: str) -> list[int]:
-        """For every id the whitespace word of `text` it belongs to."""
+        """The whitespace word of `text` that each id belongs to."""
         words = text.split()
         last = max(0, len(words) - 1)
         if UNK in ids and list(ids) == self.encode(text):  # an unknown mark has lost its joins, the text has them

@@ -91,7 +91,7 @@ class WordPieceTokenizer(VocabularyTokenizer):
         return " ".join(self.surfaces(ids)).replace(f" {INSIDE}", "")
 
     def word_of(self, ids: Sequence[int], text: str) -> list[int]:
-        """For every id the whitespace word of `text` it belongs to."""
+        """The whitespace word of `text` that each id belongs to."""
         words = text.split()
         owners = [index for index, word in enumerate(words) for _ in self.encode(word)]
         return (owners + [max(0, len(words) - 1)] * len(ids))[: len(ids)]

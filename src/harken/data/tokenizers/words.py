@@ -75,7 +75,7 @@ def joins(before: str, after: str) -> bool:
 
 
 def _split(chunk: str, pieces: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Where the words of a chunk without spaces start, and for each of its pieces the number of its word."""
+    """The starts of the words of a chunk without spaces, and the number of the word of each of its pieces."""
     if not has_unspaced(chunk):
         return [0], [0] * len(pieces)
     cuts, positions, position = {0}, [], 0

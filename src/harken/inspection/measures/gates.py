@@ -21,6 +21,7 @@ import torch
 from torch import nn
 
 from harken.errors import UserError
+from harken.inspection.figure.text import left_to_right
 from harken.inspection.measures.running import run, unwrap
 from harken.inspection.measures.tracing import LayerRecord, NamedLayers, still, tracing, with_harken_layers
 from harken.inspection.pictures.inputs import piece_names
@@ -156,7 +157,7 @@ def _sentence(model: Any, sentence: str, target: str | None) -> tuple[Any, Words
         "encoder": [*axis_pieces(model.source, source[:-1]), ENDS[1]],
         "decoder": [ENDS[0], *axis_pieces(model.target, read[1:])],
     }
-    return batch, words, f"{sentence} → {target}"
+    return batch, words, f"{left_to_right(sentence)} → {left_to_right(target)}"
 
 
 def axis_pieces(tokenizer: Any, ids: Sequence[int]) -> list[str]:

@@ -14,7 +14,6 @@ weight; blank is 0.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -23,6 +22,7 @@ import numpy.typing as npt
 
 from harken.errors import UserError
 from harken.inspection.figure.spec import Figure, Heat
+from harken.inspection.figure.text import left_to_right
 from harken.inspection.pictures.inputs import checked_weights
 from harken.inspection.pictures.picture import Picture
 
@@ -287,13 +287,3 @@ class HopMap(ShadeTable):
         if self.needed is None:
             return panel
         return replace(panel, marked=sorted(self.needed), mark_label="needed for the answer")
-
-
-def left_to_right(words: str) -> str:
-    """Words that keep their place in a line from left to right: those of Arabic or Hebrew between two marks.
-
-    >>> left_to_right("chat"), left_to_right("שלום")
-    ('chat', '\\u200eשלום\\u200e')
-    """
-    is_reversed = any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in words)
-    return f"\u200e{words}\u200e" if is_reversed else words

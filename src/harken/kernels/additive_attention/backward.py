@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from harken.kernels.additive_attention.forward import is_wide, jit, kept, reciprocal
+from harken.kernels.additive_attention.forward import dropout_scale, is_wide, jit, reciprocal
 
 with suppress(ImportError):  # on a machine without a GPU
     import triton.language as tl
@@ -89,7 +89,7 @@ def score_gradient_kernel(
     level = tl.load(log_sum + at, row < targets, other=float("inf"))
     share = tl.exp(tl.load(scores + here) - level[:, None])
     if DROPS:
-        from_weights = from_weights * kept(seed, drop, group, first + row, column, columns)
+        from_weights = from_weights * dropout_scale(seed, drop, group, first + row, column, columns)
     mean = tl.load(inner + at, row < targets, other=0.0)
     tl.store(out + here, share * (from_weights - mean[:, None]))
 
@@ -130,7 +130,7 @@ def value_kernel(
         here = group * rows * columns + row[:, None] * columns + column[None, :]
         share = tl.exp(tl.load(scores + here) - level[:, None])
         if DROPS:
-            share = share * kept(seed, drop, group, first + row, column, columns)
+            share = share * dropout_scale(seed, drop, group, first + row, column, columns)
         right = tl.load(
             grad_output + at[:, None] * width + feature[None, :],
             (row < targets)[:, None] & (feature < width)[None, :],

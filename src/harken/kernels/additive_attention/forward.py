@@ -59,7 +59,7 @@ def is_wide(largest: tl.tensor, limit: tl.constexpr) -> tl.tensor:
 
 
 @jit
-def kept(
+def dropout_scale(
     seed: tl.tensor, drop: tl.tensor, group: tl.tensor, row: tl.tensor, column: tl.tensor, columns: tl.tensor
 ) -> tl.tensor:
     """Dropout: 1 / (1 - p) where a weight stays, 0 where it goes; the same for the same seed and position."""
@@ -92,13 +92,13 @@ def exponential_kernel(
     inside = (row < length)[:, None] & (column < depth)[None, :]
     at = values + group * stride_group + row[:, None].to(tl.int64) * stride_row + column[None, :]
     exponent = tl.load(at, mask=inside, other=0.0).to(tl.float32) * 2.8853900817779268  # 2 / ln 2
-    made = tl.where(is_wide(largest, LIMIT), exponent, tl.exp2(exponent))
-    made = tl.where(inside, made, 0.0)
+    exponentials = tl.where(is_wide(largest, LIMIT), exponent, tl.exp2(exponent))
+    exponentials = tl.where(inside, exponentials, 0.0)
     base = out + group * rows * columns
     if TRANSPOSED:
-        tl.store(base + column[:, None] * rows + row[None, :], tl.trans(made))
+        tl.store(base + column[:, None] * rows + row[None, :], tl.trans(exponentials))
     else:
-        tl.store(base + row[:, None] * columns + column[None, :], made)
+        tl.store(base + row[:, None] * columns + column[None, :], exponentials)
 
 
 @jit
@@ -138,18 +138,18 @@ def score_kernel(
     tile = tl.program_id(0) % tiles
     row = tile // across * ROWS + tl.arange(0, ROWS)
     column = tile % across * COLUMNS + tl.arange(0, COLUMNS)
-    seen = (row < targets)[:, None] & (column < sources)[None, :]
+    visible = (row < targets)[:, None] & (column < sources)[None, :]
     if CAUSAL:
-        seen = seen & (column[None, :] <= first + row[:, None])
+        visible = visible & (column[None, :] <= first + row[:, None])
     if MASKED:
         at = mask + group // inner * mask_outer + group % inner * mask_inner
         at = at + row[:, None].to(tl.int64) * mask_row + column[None, :].to(tl.int64) * mask_column
-        seen = seen & (tl.load(at, mask=seen, other=0) != 0)
+        visible = visible & (tl.load(at, mask=visible, other=0) != 0)
     here = scores + group * rows * columns + row[:, None] * columns + column[None, :]
     # Nothing is read here, as no row is below 0; but a load tells the compiler to hand each thread a patch of the tile,
     # and with a patch of 8 x 4 it reads 12 numbers for 32 products where a column would read 33.
-    score = tl.load(here, mask=seen & (row < 0)[:, None], other=0.0)
-    if tl.max(tl.max(seen.to(tl.int32), 1), 0) > 0:
+    score = tl.load(here, mask=visible & (row < 0)[:, None], other=0.0)
+    if tl.max(tl.max(visible.to(tl.int32), 1), 0) > 0:
         query = queries + group * depth * rows + row
         key = keys + group * depth * columns + column
         weight = vector + group % vectors * depth
@@ -172,7 +172,7 @@ def score_kernel(
                 total += amount + other_amount
                 score += above * reciprocal(below * other_below)
         score = total - 2.0 * score
-    score = tl.where(seen, score, float("-inf"))
+    score = tl.where(visible, score, float("-inf"))
     tl.store(here, score)
 
 
@@ -228,7 +228,7 @@ def context_kernel(
         shrink = tl.exp(peak - level)
         sum_ = sum_ * shrink + tl.sum(share, 1)
         if DROPS:
-            share = share * kept(seed, drop, group, first + row, column, columns)
+            share = share * dropout_scale(seed, drop, group, first + row, column, columns)
         mixed = mixed * shrink[:, None] + tl.dot(share.to(value.dtype), value, input_precision=PRECISION)
         peak = higher
     empty = sum_ == 0.0

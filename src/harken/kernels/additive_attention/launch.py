@@ -132,11 +132,11 @@ def make_scores(
     rows = whole(targets, shape.tile)
     exponentiated = exponentials(queries, limits, rows, shape.padded, shape.tile, transposed=True)
     scores = torch.empty(groups, rows, shape.columns, device=queries.device, dtype=torch.float32)
-    seen = scores if mask is None else mask
+    visible = scores if mask is None else mask
     strides = (0, 0, 0, 0) if mask is None else mask.stride()
     tile = min(SCORES, shape.tile)
     forward_kernels.score_kernel[(groups * (rows // tile) * (shape.columns // TILE),)](
-        exponentiated, keys, vector, seen, scores, limits, targets, shape.sources, first, rows, shape.columns,
+        exponentiated, keys, vector, visible, scores, limits, targets, shape.sources, first, rows, shape.columns,
         shape.padded, vector.shape[0], 1 if mask is None else mask.shape[1], *strides,
         MASKED=mask is not None, CAUSAL=causal, LIMIT=WIDE, ROWS=tile, COLUMNS=TILE, num_warps=4,
     )  # fmt: skip
@@ -189,20 +189,20 @@ def forward(
     for groups, targets in shape.pieces():
         everyone = groups.stop - groups.start == shape.groups
         their_keys = exponentials(keys[groups], limits, shape.columns, shape.padded, TILE, transposed=True)
-        made = make_scores(
+        piece_scores = make_scores(
             queries[groups, targets], their_keys, vectors_of(weights, groups, everyone),
             mask_of(mask, groups, targets, everyone), limits, targets.start, causal, shape,
         )  # fmt: skip
-        count, rows, columns = made.shape
+        count, rows, columns = piece_scores.shape
         part = min(WIDTH, max(16, 1 << (shape.width - 1).bit_length()))
         forward_kernels.context_kernel[(count * (rows // shape.tile) * -(-shape.width // part),)](
-            made, values[groups], context[groups], exact[groups] if keeps else exact, log_sum[groups],
+            piece_scores, values[groups], context[groups], exact[groups] if keeps else exact, log_sum[groups],
             random_of(seed, groups, log_sum), drop, targets.stop - targets.start, shape.sources, shape.width,
             targets.start, shape.targets, rows, columns, KEEPS=keeps, DROPS=seed is not None,
             PRECISION=precision(values), ROWS=shape.tile, COLUMNS=TILE, WIDTH=part, num_warps=4,
         )  # fmt: skip
         if keep and shape.fits():
-            scores = made
+            scores = piece_scores
     return context, exact, log_sum, scores, limits
 
 
@@ -268,15 +268,15 @@ def backward(
     for groups, targets in shape.pieces():
         everyone = groups.stop - groups.start == shape.groups
         length, weight = targets.stop - targets.start, vectors_of(amounts, groups, everyone)
-        made = scores
+        piece_scores = scores
         if not scores.numel():
             their_keys = exponentials(keys[groups], limits, shape.columns, shape.padded, TILE, transposed=True)
-            made = make_scores(
+            piece_scores = make_scores(
                 queries[groups, targets], their_keys, weight, mask_of(mask, groups, targets, everyone), limits,
                 targets.start, causal, shape,
             )  # fmt: skip
             del their_keys
-        count, rows, columns = made.shape
+        count, rows, columns = piece_scores.shape
         rest = (
             random_of(seed, groups, log_sum),
             drop,
@@ -291,14 +291,14 @@ def backward(
         tiles = {"DROPS": seed is not None, "PRECISION": precision(values), "ROWS": shape.tile, "COLUMNS": TILE}
         values_here = value_gradient[groups] if whole_rows else torch.empty_like(value_gradient[groups])
         backward_kernels.value_kernel[(count * (columns // TILE) * -(-shape.width // part),)](
-            made, log_sum[groups], grad_output[groups], values_here, *rest, **tiles, WIDTH=part, num_warps=4
+            piece_scores, log_sum[groups], grad_output[groups], values_here, *rest, **tiles, WIDTH=part, num_warps=4
         )
-        grad_scores = torch.empty_like(made)
+        grad_scores = torch.empty_like(piece_scores)
         backward_kernels.score_gradient_kernel[(count * (rows // shape.tile) * (columns // TILE),)](
-            made, log_sum[groups], inner[groups], grad_output[groups], values[groups], grad_scores, *rest, **tiles,
-            WIDTH=min(64, part), num_warps=4,
+            piece_scores, log_sum[groups], inner[groups], grad_output[groups], values[groups], grad_scores, *rest,
+            **tiles, WIDTH=min(64, part), num_warps=4,
         )  # fmt: skip
-        del made
+        del piece_scores
         own = exponentials(queries[groups, targets], limits, rows, shape.padded, shape.tile, transposed=False)
         other = exponentials(keys[groups], limits, columns, shape.padded, TILE, transposed=False)
         by_vectors = fold(

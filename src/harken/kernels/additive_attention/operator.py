@@ -13,23 +13,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.kernels.settings import has_triton, kernels_enabled
+from harken.kernels.backend import Backend
+from harken.kernels.settings import why_no_triton
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 SMALLEST = 2**28  # B T S D below which the reference is faster than launching the kernels
 FEWEST_TARGETS = 8  # a tile holds at least 16 queries: for fewer than half of that the reference does less work
 
 
-def is_supported(queries: Tensor, keys: Tensor, values: Tensor) -> bool:
-    """Whether the kernels can run on these tensors and are faster than the reference."""
-    return (
-        queries.is_cuda
-        and has_triton()
-        and kernels_enabled()
-        and queries.shape[-2] >= FEWEST_TARGETS
-        and queries.numel() * keys.shape[-2] >= SMALLEST
-        and all(part.dtype in DTYPES for part in (queries, keys, values))
-    )
+def why_not_additive(queries: Tensor, keys: Tensor, values: Tensor) -> str | None:
+    """The kernels have to be able to run on these tensors, and to be faster than the reference."""
+    if reason := why_no_triton(queries.is_cuda):
+        return reason
+    if queries.shape[-2] < FEWEST_TARGETS or queries.numel() * keys.shape[-2] < SMALLEST:
+        return "there are too few queries or keys"
+    return None if all(part.dtype in DTYPES for part in (queries, keys, values)) else "the kernels lack the dtype"
 
 
 def _saved_scores_shape(groups: int, targets: int, sources: int) -> tuple[int, int, int] | None:
@@ -139,11 +137,14 @@ def additive_attention(
     vectors = vector.reshape(-1, vector.shape[-1])
     flat = [part.reshape(-1, *part.shape[-2:]).contiguous() for part in (queries, keys, values)]
     groups = flat[0].shape[0]
-    seen = None
+    visible = None
     if mask is not None:  # never copied where it is only repeated
         inner = leading[-1] if len(leading) > 1 else 1
-        seen = mask.expand(*leading, targets, sources).reshape(groups // max(inner, 1), inner, targets, sources)
+        visible = mask.expand(*leading, targets, sources).reshape(groups // max(inner, 1), inner, targets, sources)
     keep = torch.is_grad_enabled() and any(part.requires_grad for part in (*flat, vectors))
     seed = torch.randint(2**31, (1,), device=queries.device) if dropout else None
-    context = attention_operator(flat[0], flat[1], vectors, flat[2], seen, causal, keep, dropout, seed)[0]
+    context = attention_operator(flat[0], flat[1], vectors, flat[2], visible, causal, keep, dropout, seed)[0]
     return context.view(*leading, targets, values.shape[-1])
+
+
+ADDITIVE_ATTENTION = Backend("triton", why_not_additive, additive_attention)

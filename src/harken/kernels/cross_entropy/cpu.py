@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from harken.kernels.autograd import first_order
-from harken.kernels.settings import kernels_enabled
+from harken.kernels.backend import Backend
 
 BLOCK_VALUES = 2**21  # logits held at once: 8 MiB, for the cache of a CPU
 
@@ -101,9 +101,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         )
 
 
-def is_supported(hidden: Tensor) -> bool:
-    """Whether the kernel can run: anywhere but under the transforms of torch.func."""
-    return kernels_enabled() and not torch._C._are_functorch_transforms_active()
+def why_not_cpu(hidden: Tensor, weight: Tensor) -> str | None:
+    """The kernel runs anywhere but on a GPU and under the transforms of torch.func."""
+    if hidden.is_cuda:
+        return "the tensors are on a GPU"
+    return "torch.func records the call" if torch._C._are_functorch_transforms_active() else None
 
 
 def linear_cross_entropy(
@@ -123,3 +125,6 @@ def linear_cross_entropy(
         if not bool(real.all()):
             hidden, targets = hidden[real], targets[real]
     return _LinearCrossEntropy.apply(hidden, weight, bias, targets.long(), smoothing, z_loss)
+
+
+CPU = Backend("cpu", why_not_cpu, linear_cross_entropy)

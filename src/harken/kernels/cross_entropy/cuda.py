@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from harken.kernels.autograd import first_order
-from harken.kernels.settings import has_triton, kernels_enabled
+from harken.kernels.backend import Backend
+from harken.kernels.settings import why_no_triton
 from harken.kernels.triton_import import tl, triton
 
 MOST_LOGITS = 2**31  # held at once: 4 GiB in half precision
@@ -23,9 +24,11 @@ BLOCK = 4096  # logits a program holds
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
-def is_supported(hidden: Tensor, weight: Tensor) -> bool:
-    """Whether the kernel can run: on a GPU, in one of `DTYPES`."""
-    return hidden.is_cuda and has_triton() and kernels_enabled() and _compute_dtype(weight) in DTYPES
+def why_not_cuda(hidden: Tensor, weight: Tensor) -> str | None:
+    """The kernel runs on a GPU, in one of `DTYPES`."""
+    return why_no_triton(hidden.is_cuda) or (
+        None if _compute_dtype(weight) in DTYPES else "the kernel lacks the dtype of the weights"
+    )
 
 
 def _compute_dtype(weight: Tensor) -> torch.dtype:
@@ -173,3 +176,6 @@ def linear_cross_entropy(
     with torch.autocast("cuda", enabled=False):
         states, matrix = hidden.to(low), weight.to(low)
         return operator(states, matrix, bias, targets, smoothing, z_loss, ignored, grads)[0]
+
+
+CUDA = Backend("cuda", why_not_cuda, linear_cross_entropy)

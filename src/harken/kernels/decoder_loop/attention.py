@@ -20,15 +20,18 @@ import torch
 from torch import Tensor
 
 from harken.kernels.autograd import first_order
-from harken.kernels.decoder_loop import gates
+from harken.kernels.backend import Backend
+from harken.kernels.decoder_loop.gates import why_not_in_loops
 
 WIDEST = 1024  # a program holds a whole key and a whole context
 ROWS = 16  # of the memory at a time
 
 
-def is_supported(keys: Tensor, memory: Tensor) -> bool:
-    """Whether the kernels are used for keys (B, S, A) and a memory (B, S, M)."""
-    return gates.is_supported(memory) and keys.shape[-1] <= WIDEST and memory.shape[-1] <= WIDEST
+def why_not_attention(keys: Tensor, memory: Tensor) -> str | None:
+    """The reason for which the kernels are not used for keys (B, S, A) and a memory (B, S, M); None: they are."""
+    if max(keys.shape[-1], memory.shape[-1]) > WIDEST:
+        return f"keys or memory are wider than {WIDEST}"
+    return why_not_in_loops(memory)
 
 
 def _power_of_two(size: int) -> int:
@@ -133,3 +136,6 @@ class DeferredAttention:
     def __call__(self, query: Tensor) -> Tensor:
         """(B, A) -> the context (B, M)."""
         return _Attend.apply(query, self.anchor, self.inputs)
+
+
+ATTENTION = Backend("triton", why_not_attention, DeferredAttention)

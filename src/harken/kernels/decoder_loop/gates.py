@@ -12,15 +12,17 @@ import torch
 from torch import Tensor
 
 from harken.kernels.autograd import first_order
-from harken.kernels.cuda_graphs import is_available
-from harken.kernels.settings import has_triton
+from harken.kernels.backend import Backend
+from harken.kernels.settings import why_no_triton
 
 BLOCK = 256  # hidden units to a program
 
 
-def is_supported(values: Tensor) -> bool:
-    """Whether the kernels of a decoder's loop are used for these values."""
-    return is_available(values.device) and has_triton() and values.dtype != torch.float64
+def why_not_in_loops(values: Tensor) -> str | None:
+    """The reason for which the kernels of a decoder's loop are not used for these values; None: they are."""
+    if torch.compiler.is_compiling() or values.dtype == torch.float64:
+        return "torch.compile records the call, or it computes in float64"
+    return why_no_triton(values.is_cuda)
 
 
 class _Gates(torch.autograd.Function):
@@ -61,3 +63,6 @@ class _Gates(torch.autograd.Function):
 def lstm_gates(product: Tensor, token: Tensor | None, cell: Tensor) -> tuple[Tensor, Tensor]:
     """Pre-activations (B, 4H), perhaps in two parts, in the order i, f, g, o, and the last cell (B, H) -> h, C."""
     return _Gates.apply(product, token, cell)
+
+
+LSTM_GATES = Backend("triton", why_not_in_loops, lstm_gates)

@@ -1,6 +1,6 @@
 """Attention of single rows: the query of every live hypothesis against its own past, and against its source.
 
-    softmax(q . k_s / sqrt(K) - m |t - s|) v_s in each of N heads      m: the slope of ALiBi, otherwise 0
+    softmax(q . k_s / sqrt(K) + b_(s - t)) v_s in each of N heads      b: the bias of a distance, otherwise 0
 
 The reference is `harken.nn.attention`. Keys and values of past tokens are never moved. Step s wrote those of its row i
 at (s, i) of the cache, keys first, then values; `ancestors` (rows, T) says which row of each earlier step a hypothesis
@@ -111,17 +111,18 @@ def _attend_row(
 
 @numba.njit(**FLAGS)
 def attend_past(
-    query: Any, cache: Any, ancestors: Any, rows: Any, time: Any, heads: Any, width: Any, scale: Any, slopes: Any,
+    query: Any, cache: Any, ancestors: Any, rows: Any, time: Any, heads: Any, width: Any, scale: Any, biases: Any,
     scores: Any, places: Any, out: Any,
 ) -> None:  # fmt: skip
     """Rows of `query` (rows, D) at position `time` against the cache (T, R, 2 D) of positions 0 to `time`."""
     out_of_line()
+    middle, is_biased = biases.shape[1] // 2, biases.shape[1] > 0
     line, step_bytes = cache.shape[2] * 4, cache.shape[1] * cache.shape[2] * 4
     for row in range(rows):
         for step in range(time + 1):
             places[step] = cache.ctypes.data + step * step_bytes + ancestors[row, step] * line
             for head in range(heads):
-                scores[head, step] = -slopes[head] * np.float32(time - step)
+                scores[head, step] = biases[head, middle + step - time] if is_biased else np.float32(0)
         at, to = query.ctypes.data + 4 * row * query.shape[1], out.ctypes.data + 4 * row * out.shape[1]
         _attend_row(at, places, time + 1, 4 * heads * width, heads, width, scale, scores, to)
 
@@ -157,10 +158,11 @@ def attend_source(
 
 @numba.njit(**FLAGS)
 def attend_all(
-    projected: Any, starts: Any, heads: Any, width: Any, scale: Any, slopes: Any, scores: Any, places: Any, out: Any
+    projected: Any, starts: Any, heads: Any, width: Any, scale: Any, biases: Any, scores: Any, places: Any, out: Any
 ) -> None:
     """Self-attention of whole sources: queries, keys and values (tokens, 3 D) -> (tokens, D)."""
     out_of_line()
+    middle, is_biased = biases.shape[1] // 2, biases.shape[1] > 0
     stride, bytes_of_d = 4 * projected.shape[1], 4 * heads * width
     for source in range(starts.shape[0] - 1):
         first, last = starts[source], starts[source + 1]
@@ -169,7 +171,8 @@ def attend_all(
         for row in range(first, last):
             for token in range(first, last):
                 for head in range(heads):
-                    scores[head, token - first] = -slopes[head] * np.float32(abs(row - token))
+                    bias = biases[head, middle + token - row] if is_biased else np.float32(0)
+                    scores[head, token - first] = bias
             at, to = projected.ctypes.data + row * stride, out.ctypes.data + 4 * row * out.shape[1]
             _attend_row(at, places, last - first, bytes_of_d, heads, width, scale, scores, to)
 

@@ -235,7 +235,7 @@ def _candidates(
     _sort(preferred, count, sequence)
     if constrained:
         _share(preferred, banks, sequence)
-    taken = min(count, len(picks))
+    taken: Any = min(count, len(picks))
     for pick in range(taken):
         at = sequence[pick]
         picks[pick, 0], picks[pick, 1], gains[pick, 0], gains[pick, 1] = rows[at], tokens[at], totals[at], raws[at]

@@ -48,11 +48,19 @@ class Linear(NamedTuple):
 
 
 class Norm(NamedTuple):
-    """Layer normalisation."""
+    """Layer normalisation, or without a bias RMS norm."""
 
     weight: Tensor
-    bias: Tensor
+    bias: Tensor | None
     epsilon: float
+
+
+class Buckets(NamedTuple):
+    """Biases of the scores by ranges of distances; see `harken.nn.positions.buckets`."""
+
+    bias: Tensor  # (B, N)
+    max_distance: int
+    of: Callable[[Tensor], Tensor]  # distances j - i -> buckets
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,7 @@ class CrossAttention:
 
 @dataclass(frozen=True)
 class FeedForward:
-    """The feed-forward layer with the norm before or after it; SwiGLU's `expand` has gate and candidate in one."""
+    """The feed-forward layer with the norm before or after it; a gated one's `expand` has gate and candidate in one."""
 
     expand: Linear
     contract: Linear
@@ -110,11 +118,12 @@ class Stack:
     heads: int
     feedforward: int
     pre: bool  # norm before the sub-layers, not after
-    activation: str  # relu, gelu, gelu_tanh, silu or swiglu
+    activation: str  # relu, gelu, gelu_tanh, silu, swiglu or geglu
     scaled: bool  # scores divided by sqrt(K)
     positions: Table | None = None  # added to the embeddings
     angles: Table | None = None  # of rotary positions
     slopes: Tensor | None = None  # (N,) of ALiBi
+    buckets: Buckets | None = None
     max_length: int | None = None  # of learned positions
     embedding_scale: float = 1.0
     embedding_norm: Norm | None = None  # of the embeddings with their positions
@@ -125,9 +134,30 @@ class Stack:
         return isinstance(self.layers[0].self_attention, SSRU)
 
     @property
+    def head_width(self) -> int:
+        """K."""
+        mixer, cross = self.layers[0].self_attention, self.layers[0].cross_attention
+        layer = mixer if isinstance(mixer, SelfAttention) else cross
+        assert layer is not None
+        return layer.output.weight.shape[1] // self.heads
+
+    @property
+    def is_rms(self) -> bool:
+        """Whether the norms are RMS norms."""
+        return self.layers[0].feed_forward.norm.bias is None
+
+    @property
     def epsilon(self) -> float:
         """The epsilon of all norms."""
         return self.layers[0].feed_forward.norm.epsilon
+
+    def distance_bias(self, apart: Tensor) -> Tensor | None:
+        """The bias (N, ...) of the scores of self-attention at distances j - i, if there is one."""
+        if self.buckets is not None:
+            return self.buckets.bias[self.buckets.of(apart.to(self.buckets.bias.device))].movedim(-1, 0)
+        if self.slopes is not None:
+            return -self.slopes.view(-1, *[1] * apart.dim()) * apart.abs().to(self.slopes.device)
+        return None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
     float32   Y = X W^T + b                    X (rows, K), W (O, K) packed by `weights.py`
     int8      Y = s_x s_w (Q_x Q_w^T) + b      Q_x = round(X / s_x), s_x = max_k |X| / 127, one scale for each row
 
-The reference is `torch.nn.Linear`, and `torch.nn.LayerNorm` and `harken.nn.activations` for the functions of one row.
+The reference is `torch.nn.Linear`, and `torch.nn.LayerNorm`, `torch.nn.RMSNorm` and `harken.nn.activations` for the
+functions of one row.
 A product goes panel by panel: the columns of a panel are read from memory once and stay in the cache for all rows.
 Arrays are (rows, stride) with strides of whole panels; what lies beyond the logical width is 0.
 """
@@ -42,7 +43,7 @@ FLAGS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 SUMS: Any = {**FLAGS, "fastmath": {"contract", "reassoc"}}  # sums in any order, so that they become vectors
 MAXIMA: Any = {**FLAGS, "fastmath": {"contract", "reassoc", "nnan", "nsz"}}  # no NaN: those are looked for elsewhere
 NO_LIMIT = np.float32(-np.inf)
-RELU, GELU, SWIGLU, SILU, GELU_TANH = 0, 1, 2, 3, 4
+RELU, GELU, SWIGLU, SILU, GELU_TANH, GEGLU = range(6)
 INPUTS, OUTPUTS, WEIGHT, BIAS, SCALES, COLUMN_SUMS = range(6)  # columns of the table of products
 
 
@@ -52,7 +53,7 @@ class Packed(NamedTuple):
     floats: Any  # biases, norms, scales and, in float32, weights
     values: Any  # int8 weights; empty in float32
     products: Any  # int64: INPUTS, OUTPUTS, then offsets: WEIGHT (in values or floats) and BIAS, SCALES, COLUMN_SUMS
-    norms: Any  # (number, 2) int64: offsets of the gain and of the bias
+    norms: Any  # (number, 2) int64: offsets of the gain and of the bias, which is -1 for RMS norm
 
 
 def round_up(number: int, step: int) -> int:
@@ -189,14 +190,31 @@ def _moments(values: Any, width: Any) -> Any:
     return mean, squares / np.float32(width)
 
 
+@numba.njit(**SUMS)
+def _mean_square(values: Any, width: Any) -> Any:
+    squares = np.float32(0)
+    for k in range(width):
+        squares += values[k] * values[k]
+    return squares / np.float32(width)
+
+
 @numba.njit(**FLAGS)
 def layer_norm(packed: Any, norm: Any, x: Any, width: Any, rows: Any, y: Any, epsilon: Any) -> None:
-    """y = (x - mean) / sqrt(variance + epsilon) * gain + bias for each row; y may be x."""
+    """y = (x - mean) / sqrt(variance + epsilon) * gain + bias for each row; y may be x.
+
+    Of RMS norm x / sqrt(mean square + epsilon) * gain.
+    """
     out_of_line()
     gain = packed.floats[packed.norms[norm, 0] : packed.norms[norm, 0] + width]
-    bias = packed.floats[packed.norms[norm, 1] : packed.norms[norm, 1] + width]
+    is_rms = packed.norms[norm, 1] < 0
+    bias = gain if is_rms else packed.floats[packed.norms[norm, 1] : packed.norms[norm, 1] + width]
     for row in range(rows):
         values, out = x[row], y[row]
+        if is_rms:
+            scale = np.float32(1) / np.float32(math.sqrt(_mean_square(values, width) + epsilon))
+            for k in range(width):
+                out[k] = values[k] * scale * gain[k]
+            continue
         mean, variance = _moments(values, width)
         scale = np.float32(1) / np.float32(math.sqrt(variance + epsilon))
         for k in range(width):
@@ -214,8 +232,15 @@ def _erf(value: Any) -> Any:
 
 
 @numba.njit(**FLAGS)
+def _gelu_tanh(value: Any) -> Any:
+    """(1 + tanh(z)) / 2 = sigmoid(2 z)."""
+    cubic = value * (np.float32(1) + np.float32(0.044715) * value * value)
+    return value * sigmoid(np.float32(1.5957691216057308) * cubic)
+
+
+@numba.njit(**FLAGS)
 def activate(kind: Any, values: Any, width: Any, rows: Any) -> None:
-    """GELU, its approximation, SiLU or SwiGLU in place; SwiGLU reads (rows, 2 F) and leaves (rows, F).
+    """GELU, its approximation, SiLU, SwiGLU or GEGLU in place; the gated ones read (rows, 2 F) and leave (rows, F).
 
     ReLU is part of the product.
     """
@@ -225,12 +250,11 @@ def activate(kind: Any, values: Any, width: Any, rows: Any) -> None:
             line = values[row]
             for k in range(width):
                 line[k] = np.float32(0.5) * line[k] * (np.float32(1) + _erf(line[k] * np.float32(0.7071067811865476)))
-    elif kind == GELU_TANH:  # (1 + tanh(z)) / 2 = sigmoid(2 z)
+    elif kind == GELU_TANH:
         for row in range(rows):
             line = values[row]
             for k in range(width):
-                cubic = line[k] * (np.float32(1) + np.float32(0.044715) * line[k] * line[k])
-                line[k] = line[k] * sigmoid(np.float32(1.5957691216057308) * cubic)
+                line[k] = _gelu_tanh(line[k])
     elif kind == SILU:
         for row in range(rows):
             line = values[row]
@@ -241,3 +265,8 @@ def activate(kind: Any, values: Any, width: Any, rows: Any) -> None:
             line = values[row]
             for k in range(width):
                 line[k] = line[k] * sigmoid(line[k]) * line[width + k]
+    elif kind == GEGLU:
+        for row in range(rows):
+            line = values[row]
+            for k in range(width):
+                line[k] = _gelu_tanh(line[k]) * line[width + k]

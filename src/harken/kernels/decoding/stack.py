@@ -42,6 +42,7 @@ class Blocks(NamedTuple):
     layers: int
     width: int  # D
     heads: int  # N
+    head_width: int  # K
     inner: int  # inputs of the last map of the feed-forward layer
     pre: bool  # norm before the sub-layers, not after
     activation: int
@@ -49,7 +50,7 @@ class Blocks(NamedTuple):
     scale: Any  # float32: of the attention scores, 1 / sqrt(K)
     embedding_scale: Any  # float32: of the embeddings, sqrt(D)
     epsilon: Any  # float32: of the norms
-    slopes: Any  # (N,) float32 of ALiBi, 0 without
+    biases: Any  # (N, 2 T - 1) float32 of the scores at distances 1 - T to T - 1, or (N, 0)
     positions: Any  # (T, D) float32 added to the embeddings, or (0, D)
     angles: Any  # (T, K) float32 of rotary positions, or (0, 0)
     ssru: bool  # a decoder with an SSRU in the place of self-attention
@@ -70,16 +71,21 @@ class Buffers(NamedTuple):
 
 
 @numba.njit(**FLAGS)
-def new_buffers(rows: Any, width: Any, inner: Any) -> Any:
-    """Buffers for stacks of this width; `inner` is the width of the widest layer."""
-    narrow = (width + STRIDE - 1) // STRIDE * STRIDE
-    wide = (max(3 * width, inner) + STRIDE - 1) // STRIDE * STRIDE
+def whole_panels(width: Any) -> Any:
+    """The next multiple of the columns of a panel."""
+    return (width + STRIDE - 1) // STRIDE * STRIDE
+
+
+@numba.njit(**FLAGS)
+def new_buffers(rows: Any, width: Any, inner: Any, attended: Any) -> Any:
+    """Buffers for stacks of this width; `inner` is the width of the widest layer, `attended` that of all heads."""
+    narrow, wide = whole_panels(width), whole_panels(max(3 * attended, inner))
     return Buffers(
         aligned(rows, narrow),
         aligned(rows, narrow),
         aligned(rows, wide),
-        aligned(rows, narrow),
-        np.zeros((rows, wide), ACTIVATION_TYPE),
+        aligned(rows, whole_panels(attended)),
+        np.zeros((rows, max(wide, narrow)), ACTIVATION_TYPE),
         np.zeros(rows, np.float32),
     )
 
@@ -141,9 +147,9 @@ def encode(packed: Any, blocks: Any, table: Any, tokens: Any, starts: Any, inner
     rows, longest = tokens.shape[0], 0
     for source in range(starts.shape[0] - 1):
         longest = max(longest, starts[source + 1] - starts[source])
-    b = new_buffers(rows, blocks.width, inner)
+    head_width = blocks.head_width
+    b = new_buffers(rows, blocks.width, inner, blocks.heads * head_width)
     scores, places = np.empty((blocks.heads, longest), np.float32), np.empty(longest, np.int64)
-    head_width = blocks.width // blocks.heads
     for source in range(starts.shape[0] - 1):
         for row in range(starts[source], starts[source + 1]):
             embed(blocks, table, np.int64(tokens[row]), row - starts[source], b.values[row])
@@ -156,7 +162,7 @@ def encode(packed: Any, blocks: Any, table: Any, tokens: Any, starts: Any, inner
                 for row in range(starts[source], starts[source + 1]):
                     angles = blocks.angles[row - starts[source]]
                     rotate(b.wide, row, 2 * blocks.heads, head_width, angles)  # queries and keys
-        attend_all(b.wide, starts, blocks.heads, head_width, blocks.scale, blocks.slopes, scores, places, b.context)
+        attend_all(b.wide, starts, blocks.heads, head_width, blocks.scale, blocks.biases, scores, places, b.context)
         _return(packed, blocks, product + SELF_OUTPUT, norm + SELF_NORM, b, rows, b.context)
         _feed_forward(packed, blocks, product, norm, b, rows)
     if blocks.pre:
@@ -215,12 +221,12 @@ def decoder_step(
     """b.values (rows, D): the embedded tokens at position `time`, then the input of the output layer.
 
     `attention` (R, S) gets the mean of the alignment heads, or is (0, 0).
-    Keys and values of this position are written into the cache (L, T, R, 2 D), or the state of an SSRU into a slot of
-    (L, 2, R, 2 D).
+    Keys and values of this position are written into the cache (L, T, R, 2 N K), or the state of an SSRU into a slot of
+    (L, 2, R, D).
     """
     out_of_line()
-    width, heads = blocks.width, blocks.heads
-    head_width = width // heads
+    width, heads, head_width = blocks.width, blocks.heads, blocks.head_width
+    attended = heads * head_width
     for layer in range(blocks.layers):
         product, norm = _decoder_product(blocks, layer), layer * DECODER_NORMS
         if blocks.ssru:
@@ -232,10 +238,10 @@ def decoder_step(
                 if blocks.rotary:
                     rotate(b.wide, row, 2 * heads, head_width, blocks.angles[time])
                 line, here = b.wide[row], cache[layer, time, row]
-                for k in range(2 * width):
-                    here[k] = line[width + k]
+                for k in range(2 * attended):
+                    here[k] = line[attended + k]
             attend_past(
-                b.wide, cache[layer], ancestors, rows, time, heads, head_width, blocks.scale, blocks.slopes, scores,
+                b.wide, cache[layer], ancestors, rows, time, heads, head_width, blocks.scale, blocks.biases, scores,
                 places, b.context,
             )  # fmt: skip
             _return(packed, blocks, product + SELF_OUTPUT, norm + SELF_NORM, b, rows, b.context)

@@ -24,7 +24,7 @@ from harken.kernels.decoding.description import (
     Table,
     Transformer,
 )
-from harken.kernels.decoding.products import GELU, GELU_TANH, RELU, SILU, STRIDE, SWIGLU, round_up
+from harken.kernels.decoding.products import GEGLU, GELU, GELU_TANH, RELU, SILU, STRIDE, SWIGLU, round_up
 from harken.kernels.decoding.search import (
     Decoding,
     Rules,
@@ -38,7 +38,7 @@ from harken.kernels.decoding.stack import ACTIVATION_TYPE, Blocks, Buffers, enco
 from harken.kernels.decoding.topk import all_allowed
 from harken.kernels.decoding.weights import OutputLayer, cache_line_array, pack
 
-ACTIVATIONS = {"relu": RELU, "gelu": GELU, "gelu_tanh": GELU_TANH, "silu": SILU, "swiglu": SWIGLU}
+ACTIVATIONS = {"relu": RELU, "gelu": GELU, "gelu_tanh": GELU_TANH, "silu": SILU, "swiglu": SWIGLU, "geglu": GEGLU}
 
 
 @dataclass
@@ -62,8 +62,8 @@ class _Side:
         return blocks
 
     def _blocks(self, length: int) -> Any:
-        stack, head_width = self.stack, self.stack.width // self.stack.heads
-        slopes = torch.zeros(stack.heads) if stack.slopes is None else stack.slopes
+        stack, head_width = self.stack, self.stack.head_width
+        biases = stack.distance_bias(torch.arange(1 - length, length))
 
         def table(make: Table | None, width: int) -> Any:
             return np.zeros((0, width), np.float32) if make is None else _array(make(length))
@@ -72,6 +72,7 @@ class _Side:
             layers=len(stack.layers),
             width=stack.width,
             heads=stack.heads,
+            head_width=head_width,
             inner=stack.feedforward,
             pre=stack.pre,
             activation=ACTIVATIONS[stack.activation],
@@ -79,7 +80,7 @@ class _Side:
             scale=np.float32(1 / math.sqrt(head_width) if stack.scaled else 1),
             embedding_scale=np.float32(stack.embedding_scale),
             epsilon=np.float32(stack.epsilon),
-            slopes=_array(slopes),
+            biases=_array(torch.zeros(stack.heads, 0) if biases is None else biases),
             positions=table(stack.positions, stack.width),
             angles=table(stack.angles, head_width),
             ssru=stack.ssru,
@@ -160,8 +161,8 @@ class CompiledTransformer:
     def cache_numbers(self, rows: int, longest: int) -> int:
         """Numbers in the cache of so many hypotheses of at most `longest` tokens."""
         decoder = self.model.decoder
-        slots = 2 if decoder.ssru else longest
-        return 2 * round_up(decoder.width, STRIDE) * len(decoder.layers) * rows * slots
+        slots, width = 2 if decoder.ssru else longest, max(decoder.width, decoder.heads * decoder.head_width)
+        return 2 * round_up(width, STRIDE) * len(decoder.layers) * rows * slots
 
     def read(self, model: Any, source: Tensor, lengths: Tensor | None, sizes: Any) -> Any:
         """The memory (tokens, whole panels) of sources (B, S); `sizes` (B,) are the lengths."""
@@ -186,16 +187,17 @@ class CompiledTransformer:
         """
         side, longest, most = self.decoder, int(limits.max()), len(limits) * rules.beam
         stack, tokens, positions = side.stack, len(memory), max(longest, int(sizes.max()))
-        slots, narrow = 2 if stack.ssru else longest, memory.shape[1]
-        workspace = self._acquire(len(stack.layers) * slots * most * 2 * narrow)
-        cache = workspace[: len(stack.layers) * slots * most * 2 * narrow].reshape(-1, slots, most, 2 * narrow)
-        projected = _panels(len(stack.layers) * tokens, 2 * stack.width).reshape(len(stack.layers), tokens, -1)
+        slots, attended = 2 if stack.ssru else longest, stack.heads * stack.head_width
+        numbers = self.cache_numbers(most, longest)
+        workspace = self._acquire(numbers)
+        cache = workspace[:numbers].reshape(len(stack.layers), slots, most, -1)
+        projected = _panels(len(stack.layers) * tokens, 2 * attended).reshape(len(stack.layers), tokens, -1)
         scores, places = np.empty((stack.heads, positions), np.float32), np.empty(positions, np.int64)
         state = TransformerState(side.table, memory, starts_of(sizes), projected, cache, scores, places)
-        values, normed, context = (_panels(most, stack.width) for _ in range(3))
-        wide = _panels(most, max(3 * stack.width, side.inner))
-        quantised, scales = np.zeros(wide.shape, ACTIVATION_TYPE), np.zeros(most, np.float32)
-        b = Buffers(values, normed, wide, context, quantised, scales)
+        wide = _panels(most, max(3 * attended, side.inner))
+        quantised = np.zeros((most, max(wide.shape[1], round_up(stack.width, STRIDE))), ACTIVATION_TYPE)
+        values, normed, context = (_panels(most, width) for width in (stack.width, stack.width, attended))
+        b = Buffers(values, normed, wide, context, quantised, np.zeros(most, np.float32))
         last, part = (side.packed, all_allowed()) if allowed is None else self.output.part(allowed, rules.special)
         blocks, result = side.for_length(longest), empty_result(len(limits), rules.nbest, longest)
         arguments = side.packed, blocks, state, b, limits, minimums, rules, stop, result, last, part

@@ -65,7 +65,9 @@ def pack(
     int8 = precision == "int8"
     shapes = [(round_up(len(linear.weight), COLUMNS), round_up(linear.weight.shape[1], DEPTH)) for linear in linears]
     weights = sum(round_up(outputs * inputs, 64) for outputs, inputs in shapes)
-    others = sum(3 * round_up(outputs, 64) for outputs, _ in shapes) + sum(2 * round_up(len(n.bias), 64) for n in norms)
+    others = sum(3 * round_up(outputs, 64) for outputs, _ in shapes) + sum(
+        2 * round_up(len(n.weight), 64) for n in norms
+    )
     floats = _Flat(cache_line_array(others + (0 if int8 else weights), np.float32))
     values = _Flat(cache_line_array(weights if int8 else 0, np.int8))
     products = np.zeros((len(linears), 6), np.int64)
@@ -83,7 +85,7 @@ def pack(
             line[2] = floats.reserve(outputs * inputs)
             target = torch.from_numpy(floats.array[line[2] : line[2] + outputs * inputs])
             _panels(weight, target, outputs, inputs, 1)
-    offsets = [(floats.add(norm.weight.detach().numpy()), floats.add(norm.bias.detach().numpy())) for norm in norms]
+    offsets = [tuple(-1 if part is None else floats.add(part.detach().numpy()) for part in norm[:2]) for norm in norms]
     return Packed(floats.array, values.array, products, np.array(offsets, np.int64).reshape(-1, 2))
 
 

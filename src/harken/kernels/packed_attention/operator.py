@@ -17,16 +17,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.kernels.settings import has_triton, kernels_enabled
+from harken.kernels.backend import Backend
+from harken.kernels.settings import why_no_triton
 
 OWN, LOOP, WARPS = 64, 16, 4  # a program's own tile and the tile it loops over; the fastest tried on an H200
 WIDEST = 256  # head width that a tile holds
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
-def is_supported(device: torch.device, dtype: torch.dtype, head_width: int) -> bool:
-    """Whether the kernels can run."""
-    return device.type == "cuda" and has_triton() and kernels_enabled() and dtype in DTYPES and head_width <= WIDEST
+def why_not_packed(device: torch.device, dtype: torch.dtype, head_width: int) -> str | None:
+    """The reason for which the kernels cannot run; None: they can."""
+    if dtype not in DTYPES or head_width > WIDEST:
+        return f"the kernels lack {dtype}, or heads {head_width} wide"
+    return why_no_triton(device.type == "cuda")
 
 
 def _parts(projected: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -163,3 +166,6 @@ def packed_attention(
     The last three sizes of either tensor must be contiguous; intervals are int32.
     """
     return attention_operator(projected, memory, first_key, end_key, first_query, end_query)[0]
+
+
+PACKED_ATTENTION = Backend("triton", why_not_packed, packed_attention)

@@ -1,23 +1,25 @@
-"""One call of a recurrent layer as data, and the backends that run it.
+"""One call of a recurrent layer as data: tensors and declared options.
 
-Kernels do not import `harken.nn`: a layer describes its cells by a `CellKind` and their tensors by the names below. The
-backends are listed in `harken.nn.recurrent.dispatch`.
+Kernels do not import `harken.nn`: a layer describes its cells by a `CellKind` and their weights by the names below. The
+backends are listed in `harken.nn.recurrent.unroll`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from harken.kernels.backend import Backend
 from harken.kernels.recurrent.packing import Layout
 
 State = tuple[Tensor, ...]  # h (B, R), and c (B, H) of an LSTM
 
-# What the `tensors()` of a cell may have.
+# The parameters of a cell in the order of torch's layers, and by which names kernels know all weights.
+PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
 WEIGHTS = (
     "weight_ih",  # W
     "bias",  # b
@@ -57,20 +59,58 @@ class CellKind:
         return {"lstm": "LSTM", "gru": "GRU"}.get(self.name)
 
 
+def summed_bias(kind: CellKind, bias_ih: Tensor | None, bias_hh: Tensor | None) -> Tensor | None:
+    """b (gates x H): torch's two biases act as their sum, but for the second of a GRU's candidate inside the reset."""
+    if bias_ih is None or bias_hh is None:
+        return bias_ih
+    if _has_inner_bias(kind):
+        gates = bias_hh[: len(bias_hh) // 3 * 2]
+        bias_hh = torch.cat((gates, gates.new_zeros(len(bias_hh) // 3)))
+    return bias_ih + bias_hh
+
+
+def inner_bias(kind: CellKind, bias_hh: Tensor | None) -> Tensor | None:
+    """The bias (H,) of a GRU's candidate that the reset gate acts on."""
+    return bias_hh[len(bias_hh) // 3 * 2 :] if bias_hh is not None and _has_inner_bias(kind) else None
+
+
+def _has_inner_bias(kind: CellKind) -> bool:
+    return kind.name == "gru" and kind.reset == "after"
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The masks that one direction of one layer drew for a pass."""
+
+    keep: Tensor | None  # (B, R): recurrent dropout
+    stay: tuple[Tensor | float, ...]  # zoneout, for each part of the state: (T, B, H) where it stays, or a mean
+
+    def mask(self, rows: int) -> Tensor | None:
+        """Recurrent dropout's mask of the first rows."""
+        return None if self.keep is None else self.keep[:rows]
+
+    def sorted(self, sorted_indices: Tensor | None) -> Noise:
+        """The rows in another order."""
+        if sorted_indices is None:
+            return self
+        keep = None if self.keep is None else self.keep[sorted_indices]
+        return Noise(keep, tuple(part if isinstance(part, float) else part[:, sorted_indices] for part in self.stay))
+
+
 @dataclass(frozen=True)
 class Direction:
     """One direction of one layer."""
 
-    cell: Any  # with `kind`, `tensors()`, `bound_weights()` and the weights as attributes
+    cell: int  # the number of its cell in the stack
+    parameters: Mapping[str, Tensor | None]  # `PARAMETERS`, and those of `WEIGHTS` that are no sums
     state: State | None  # before the first step; None: zeros
-    noise: Any  # with `keep` (recurrent dropout) and `stay` (zoneout): `harken.nn.recurrent.regularization.Noise`
+    noise: Noise
     reverse: bool = False
 
-    def start(self, batch: int, x: Tensor) -> State:
-        """The state before the first step, parts (B, width)."""
-        if self.state is not None:
-            return self.state
-        return tuple(x.new_zeros(batch, size) for size in self.cell.state_sizes)
+    def weights(self, kind: CellKind) -> dict[str, Tensor | None]:
+        """The weights by the names of `WEIGHTS`."""
+        biases = self.parameters["bias_ih"], self.parameters["bias_hh"]
+        return {**self.parameters, "bias": summed_bias(kind, *biases), "inner_bias": inner_bias(kind, biases[1])}
 
 
 @dataclass
@@ -83,7 +123,8 @@ class Call:
     """
 
     x: Tensor
-    cell: Any  # the first of the stack: kind and sizes are the same for all
+    weight_hh: Tensor  # U of the first cell; all have the same sizes
+    state_sizes: tuple[int, ...]  # the width of each part of the state: R, and H of an LSTM
     bidirectional: bool
     lengths: Tensor | None  # (B,), from 0 to T
     kind: CellKind | None = None  # the equation of the cells; None where only their own steps know it
@@ -104,10 +145,26 @@ class Call:
             self.made_layout = Layout.of(self.lengths, batch, time, self.x.device)
         return self.made_layout
 
+    def start(self, direction: Direction, batch: int, x: Tensor) -> State:
+        """The state of a direction before the first step, parts (B, width)."""
+        if direction.state is not None:
+            return direction.state
+        return tuple([x.new_zeros(batch, size) for size in self.state_sizes])
+
+    @property
+    def hidden_size(self) -> int:
+        """H."""
+        return self.state_sizes[-1]
+
+    @property
+    def is_projected(self) -> bool:
+        """Whether h is narrower than c."""
+        return self.state_sizes[0] < self.state_sizes[-1]
+
     @property
     def compute_dtype(self) -> torch.dtype:
         """Autocast's dtype where it is on, otherwise that of the weights."""
-        device, own = self.x.device.type, self.cell.weight_hh.dtype
+        device, own = self.x.device.type, self.weight_hh.dtype
         if device == "meta" or not torch.is_autocast_enabled(device):  # autocast does not know the meta device
             return own
         return torch.get_autocast_dtype(device)
@@ -126,18 +183,10 @@ class Result(NamedTuple):
     traces: list[Any] = []  # of each direction, where the call asks for them  # noqa: RUF012
 
 
-@dataclass(frozen=True)
-class Backend:
-    """One implementation of recurrent layers.
+@dataclass(eq=False)
+class RecurrentBackend(Backend[Result]):
+    """One implementation of recurrent layers: `run(call)` runs the layers of `call.directions`."""
 
-    `supports(call)` says whether it can run the call and was measured to be faster than the backends after it;
-    `run(call)` runs the layers of `call.directions`.
-    """
-
-    name: str
-    supports: Callable[[Call], bool]
-    run: Callable[[Call], Result]
-    is_kernel: bool = True  # `HARKEN_KERNELS=off` leaves it out
     takes_padded: bool = False  # x is (T, B, I) with lengths; otherwise packed rows (N, I)
     takes_equal: bool = False  # x is (T, B, I) where no lengths are given
     masks_padding: bool = False  # it takes `call.has_padding`

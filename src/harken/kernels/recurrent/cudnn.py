@@ -7,7 +7,7 @@ there. Reference: the steps of the cells in `harken.nn.recurrent`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -16,16 +16,21 @@ from torch import _VF, Tensor
 from torch.backends.cudnn import rnn as cudnn
 
 from harken.kernels.autograd import takes_torch_steps
-from harken.kernels.recurrent.call import Backend, Call, Result
+from harken.kernels.recurrent.call import PARAMETERS, Call, CellKind, RecurrentBackend, Result
 
 LOOPS: dict[str, Any] = {"LSTM": _VF.lstm, "GRU": _VF.gru, "RNN_TANH": _VF.rnn_tanh, "RNN_RELU": _VF.rnn_relu}
 
 
-def torch_weights(cells: Sequence[Any]) -> list[Tensor]:
+Parameters = Mapping[str, Tensor | None]  # of a cell, by name
+
+
+def torch_weights(cells: Sequence[Parameters]) -> list[Tensor]:
     """The weights of cells in the order of torch's fused loops; a second bias that a cell lacks is 0."""
     weights: list[Tensor] = []
     for cell in cells:
-        W, U, b_ih, b_hh, R = cell.bound_weights()
+        W, U, b_ih, b_hh, R = [cell[name] for name in PARAMETERS]
+        assert W is not None
+        assert U is not None
         weights += [W, U]
         if b_ih is not None:
             weights += [b_ih, torch.zeros_like(b_ih) if b_hh is None else b_hh]
@@ -39,14 +44,18 @@ def has_torch_loop(call: Call) -> bool:
     if call.torch_name is None or (call.lengths is not None and call.layout.batch_sizes[0] < call.layout.batch):
         return False
     # on a CPU torch's loop with a projection is no faster than the reference
-    return not call.x.is_cpu or call.cell.output_size == call.cell.hidden_size
+    return not (call.x.is_cpu and call.is_projected)
 
 
-def supports(call: Call) -> bool:
+def why_not_torch(call: Call) -> str | None:
     """Plain cells. On a CPU its backward pass over rows of unequal length is slower than the reference's."""
-    if call.trace or takes_torch_steps() or not has_torch_loop(call):
-        return False
-    return call.x.is_cuda or call.lengths is None or call.layout.is_rectangular or not torch.is_grad_enabled()
+    if call.trace or takes_torch_steps():
+        return "gates are traced, or torch.compile or torch.func records the steps"
+    if not has_torch_loop(call):
+        return "torch has no loop for this cell or these lengths"
+    if call.x.is_cuda or call.lengths is None or call.layout.is_rectangular or not torch.is_grad_enabled():
+        return None
+    return "rows are of unequal length and gradients are computed on a CPU"
 
 
 def run(call: Call) -> Result:
@@ -54,15 +63,15 @@ def run(call: Call) -> Result:
 
     Under autocast everything is cast to its dtype here: torch's own wrapper always casts to float16.
     """
-    x, cells = call.x, [each.cell for each in call.directions]
+    x, cells = call.x, [each.parameters for each in call.directions]
     packed = x.dim() == 2
     rectangular = not packed or call.layout.is_rectangular
     batch = call.layout.batch if packed else x.shape[1]
     x = x.view(-1, batch, x.shape[-1]) if packed and rectangular else x
     if call.directions[0].state is None:
-        state = tuple([x.new_zeros(len(cells), batch, size) for size in cells[0].state_sizes])
+        state = tuple([x.new_zeros(len(cells), batch, size) for size in call.state_sizes])
     else:
-        starts = [each.start(batch, x) for each in call.directions]
+        starts = [call.start(each, batch, x) for each in call.directions]
         state = tuple(torch.stack(parts) for parts in zip(*starts, strict=True))  # cuDNN takes contiguous ones alone
     weights, autocast = torch_weights(cells), x.is_cuda and torch.is_autocast_enabled("cuda")
     if autocast:
@@ -92,9 +101,10 @@ def _cast_flat(weights: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
 
 
 @torch.no_grad()
-def flatten_for_cudnn(cells: Sequence[Any], bidirectional: bool) -> None:
+def flatten_for_cudnn(cells: Sequence[Parameters], kind: CellKind, bidirectional: bool) -> None:
     """Move the weights of cells on a GPU, of one layer or of a plain stack, into one piece of memory, in place."""
-    weights, first, cell = torch_weights(cells), cells[0].weight_ih, cells[0]
+    weights = torch_weights(cells)
+    first, recurrent, projection = weights[0], weights[1], cells[0]["weight_hr"]
     # torch itself leaves bfloat16 out, and its layers then copy all their weights at every call
     known = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
     if not torch.backends.cudnn.enabled or first.dtype not in known:
@@ -103,20 +113,19 @@ def flatten_for_cudnn(cells: Sequence[Any], bidirectional: bool) -> None:
         return
     if len({weight.data_ptr() for weight in weights}) != len(weights) or not torch._use_cudnn_rnn_flatten_weight():
         return
-    projection = cell.output_size if cell.output_size < cell.hidden_size else 0
     layers = len(cells) // (2 if bidirectional else 1)
     with torch.cuda.device_of(first):
         torch._cudnn_rnn_flatten_weight(
             weights,
             len(weights) // len(cells),
-            cell.input_size,
-            cudnn.get_cudnn_mode(cell.kind.torch_name),
-            cell.hidden_size,
-            projection,
+            first.shape[1],
+            cudnn.get_cudnn_mode(str(kind.torch_name)),
+            recurrent.shape[1] if projection is None else projection.shape[1],
+            0 if projection is None else projection.shape[0],
             layers,
             False,
             bidirectional,
         )
 
 
-TORCH = Backend("torch", supports, run, is_kernel=False, takes_equal=True, runs_stack=True)
+TORCH = RecurrentBackend("torch", why_not_torch, run, is_kernel=False, takes_equal=True, runs_stack=True)

@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.inspection.figure import Bars, Figure, Group, Lines, Mark, Panel, Series
-from harken.lab.experiment import Experiment, Findings, Progress, Settings, grade
+from harken.lab.experiment import Experiment, Findings, Part, Progress, Settings, Sizes, grade
 from harken.lab.helpers import learn, mean, parameters
 from harken.lab.pool import sweep
 from harken.nn import EncoderBlock, FeedForward, SelfAttention
@@ -37,6 +37,14 @@ STACKS = ("attention alone", "and residual", "and feed-forward", "whole block")
 COMPANY = {"alone": "alone", "others": "with 7 others", "mark": "with a mark"}
 
 EXACT = 1e-10  # relative difference between the stack and one average, in float64: an identity, not a finding
+SIZES: Sizes = {
+    "depth": (12, 4),
+    "width": (64, 16),
+    "tokens": (16, 6),
+    "seeds": (3, 1),
+    "updates": (1000, 10),
+    "rows": (32, 16),
+}
 ALIKE = 0.01  # what is left of the tokens' differences after all layers, attention alone, is below this share ...
 APART = 0.30  # ... and above this in whole blocks
 LEARNED, UNLEARNED = 0.95, 0.70  # shares of right signs; half is guessing, and the best straight cut gets 0.63
@@ -168,20 +176,15 @@ def judge(left: dict[str, float], right: dict[str, dict[str, float]]) -> tuple[b
 
 def run(settings: Settings, progress: Progress) -> Findings:
     """The stack as one average, likeness over depth, and the task."""
-    depth, width, tokens, seeds, steps = (4, 16, 6, 1, 10) if settings.quick else (12, 64, 16, 3, 1000)
+    depth, width, tokens, seeds, steps, rows_drawn = settings.resolve(SIZES)
     seeds_used = range(settings.seed, settings.seed + seeds)
     error = max(compose(depth, width, tokens, seed)[1] for seed in seeds_used)
     if error >= EXACT:
         raise AssertionError(f"a stack differs from one average by {error:.1e}: the measurement is wrong")
-    by_depth = {
-        kind: [
-            mean(layer)
-            for layer in zip(*(likeness(kind, depth, width, tokens, 16, seed) for seed in seeds_used), strict=True)
-        ]
-        for kind in STACKS
-    }
+    curves = {kind: [likeness(kind, depth, width, tokens, 16, seed) for seed in seeds_used] for kind in STACKS}
+    by_depth = {kind: [mean(layer) for layer in zip(*by_seed, strict=True)] for kind, by_seed in curves.items()}
     runs = sweep(
-        lambda company, feedforward, seed: train(feedforward, company, 16 if settings.quick else 32, steps, seed),
+        lambda company, feedforward, seed: train(feedforward, company, rows_drawn, steps, seed),
         product(("others", "mark", "alone"), (False, True)),
         settings,
         progress,
@@ -218,7 +221,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
             "At their start, tokens grow alike over depth",
             "layers",
             "differences between tokens, share left",
-            [Series(kind, range(depth + 1), by_depth[kind], dashed="forward" in kind) for kind in STACKS],
+            [Series.of_runs(kind, range(depth + 1), curves[kind], mean, dashed="forward" in kind) for kind in STACKS],
             log_y=True,
             marks=[Mark(2.0**-52, "rounding of float64")],
         ),
@@ -247,4 +250,10 @@ EXPERIMENT = Experiment(
     statement="Stacking attention without a feed-forward layer only re-averages values.",
     shows="what depth does to tokens without a feed-forward layer, and what cannot be learned without one",
     run=run,
+    parts=(
+        Part("theorem", "a stack of linear attention layers is one weighted average of the values"),
+        Part("empirical", "tokens grow alike over depth, and residuals with feed-forward layers keep them apart"),
+        Part("empirical", "a product of two tokens is learned with feed-forward layers and not without"),
+    ),
+    sizes=SIZES,
 )

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.inspection.figure import Figure, Lines, Mark, Series
-from harken.lab.experiment import Experiment, Findings, Progress, Settings, grade
+from harken.lab.experiment import Experiment, Findings, Part, Progress, Settings, Sizes, grade
 from harken.lab.helpers import learn, mean, parameters
 from harken.lab.pool import sweep
 from harken.nn import LSTM
@@ -45,6 +45,7 @@ DIRECTIONS = {"one way": False, "both ways": True}
 
 AHEAD = 0.10  # both ways must be better by this share at every distance ahead, in every seed
 BEHIND = 0.02  # and worse by no more than this where the decision lies behind, on average over distances and seeds
+SIZES: Sizes = {"hidden": (24, 8), "updates": (800, 10), "tests": (8000, 400), "seeds": (4, 2)}
 
 
 def sentences(rows: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -126,7 +127,7 @@ def judge(right: dict[str, list[list[float]]]) -> tuple[bool | None, str]:
 
 def run(settings: Settings, progress: Progress) -> Findings:
     """Both kinds with several seeds."""
-    hidden, steps, tests, seeds = (8, 10, 400, 2) if settings.quick else (24, 800, 8000, 4)
+    hidden, steps, tests, seeds = settings.resolve(SIZES)
     units = widths(hidden)
     runs = sweep(lambda kind, seed: train(kind, units[kind], steps, tests, seed), DIRECTIONS, settings, progress, seeds)
     right = {kind: [result["right"] for result in runs[kind]] for kind in DIRECTIONS}
@@ -162,4 +163,9 @@ EXPERIMENT = Experiment(
     statement="A bidirectional layer beats a unidirectional one wherever the whole input is at hand.",
     shows="senses of words like `bank` that a word before or after decides, one way and both ways",
     run=run,
+    parts=(
+        Part("arithmetic", "one direction cannot know a word that is still to come: it is right half of the time"),
+        Part("empirical", "both directions learn it, and lose little where the deciding word lies behind"),
+    ),
+    sizes=SIZES,
 )

@@ -20,12 +20,13 @@ import torch
 from torch import Tensor
 
 from harken.inspection.figure import Figure, Lines, Series
-from harken.lab.experiment import Experiment, Findings, Progress, Settings
+from harken.lab.experiment import Experiment, Findings, Part, Progress, Settings, Sizes
 from harken.nn import LSTM
 
 SHUT = 1000.0  # sigmoid of this is exactly 1, of its negative exactly 0, in every precision
 BIASES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 TOLERANCE = 0.05  # how far a measured half-life may be from the predicted one, as a share
+SIZES: Sizes = {"steps": (10_000, 200)}
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "peephole": {"peephole": "full"},
@@ -118,7 +119,7 @@ def judge(bits: dict[str, dict[str, Any]], lives: dict[float, float], steps: int
 
 def run(settings: Settings, progress: Progress) -> Findings:
     """Both: gates at their limits, and gates at sigmoid(b)."""
-    steps = 200 if settings.quick else 10_000
+    (steps,) = settings.resolve(SIZES)
     bits = kept_bits(steps, settings.seed)
     progress(0.5, "gates at 1 and 0")
     curves = share_kept(steps, settings.seed)
@@ -165,4 +166,12 @@ EXPERIMENT = Experiment(
     statement="A forget gate at 1 with an input gate at 0 keeps the cell of an LSTM for ever.",
     shows="how long the cell of an LSTM keeps what it holds, at every setting of the forget gate",
     run=run,
+    parts=(
+        Part(
+            "arithmetic",
+            "f = 1 and i = 0 give C_t = C_{t-1}; with f = sigmoid(b) it halves in ln 2 / ln(1 + e^-b) steps",
+        ),
+        Part("empirical", "harken's kernels keep every bit of it, in every kind of LSTM"),
+    ),
+    sizes=SIZES,
 )

@@ -23,12 +23,19 @@ import numpy as np
 from harken.data.synthetic.two_senses import Made, sentences
 from harken.inspection.figure import Bars, Figure, Group, Mark
 from harken.lab.claims.distances import area
-from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings, grade
+from harken.lab.experiment import Cell, Experiment, Findings, Part, Progress, Settings, Sizes, grade
 
 TOLD = 0.8  # the area that both upper layers and their mean must reach, in every seed
 NOTHING = 1e-3  # the lowest layer must lie within this of one half
 GAIN = 0.1  # what training must add to the mean over untrained vectors, on average
 LAYERS = ("0", "1", "2", "mean")
+SIZES: Sizes = {
+    "seeds": (3, 1),
+    "sentences": (8000, 400),
+    "held_out": (400, 60),
+    "width": (48, 16),
+    "updates": (500, 20),
+}
 EXAMPLES = (
     "the dog dropped a stick by the tree",
     "her fox hid this stick near a bench",
@@ -69,9 +76,10 @@ def run(settings: Settings, progress: Progress) -> Findings:
     trained: dict[str, list[float]] = {layer: [] for layer in LAYERS}
     untrained: dict[str, list[float]] = {layer: [] for layer in LAYERS}
     by_word: dict[str, dict[str, list[float]]] = {layer: {} for layer in LAYERS}
-    seeds, cosines, losses = (1 if settings.quick else 3), [], []
+    seeds, *small = settings.resolve(SIZES)
+    cosines, losses = [], []
     for number in range(seeds):
-        result = _measure(settings.seed + number, settings.quick)
+        result = _measure(settings.seed + number, *small)
         for layer in LAYERS:
             trained[layer].append(float(np.mean(list(result["after"][layer].values()))))
             untrained[layer].append(float(np.mean(list(result["before"][layer].values()))))
@@ -94,8 +102,8 @@ def run(settings: Settings, progress: Progress) -> Findings:
     ]
     columns = ["layer", "one sense closer", "least seed", "untrained", "least word"]
     groups = [
-        Group("trained", [float(np.mean(trained[layer])) for layer in LAYERS]),
-        Group("untrained", [float(np.mean(untrained[layer])) for layer in LAYERS]),
+        Group(name, *([float(of(areas[layer])) for layer in LAYERS] for of in (np.mean, min, max)))
+        for name, areas in (("trained", trained), ("untrained", untrained))
     ]
     marks = [Mark(0.5, "knows nothing"), Mark(TOLD, "threshold")]
     panel = Bars("", "layer", "one sense closer", [names[layer] for layer in LAYERS], groups, marks=marks)
@@ -115,7 +123,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
     return Findings(columns, rows, holds, verdict, figure, measured)
 
 
-def _measure(seed: int, quick: bool) -> dict[str, Any]:
+def _measure(seed: int, count: int, tests: int, width: int, steps: int) -> dict[str, Any]:
     """Areas by layer and word before and after training, the cosines of the examples, first and last loss."""
     import torch
 
@@ -124,13 +132,12 @@ def _measure(seed: int, quick: bool) -> dict[str, Any]:
     from harken.models.language.elmo import ElmoNetwork
     from harken.tasks.elmo.task import ElmoRows, learn_vocabulary
 
-    held_out = {example.words: example for example in sentences(60 if quick else 400, seed + 1000, peers=0.0)}
+    held_out = {example.words: example for example in sentences(tests, seed + 1000, peers=0.0)}
     test = list(held_out.values())
-    text = [example for example in sentences(400 if quick else 8000, seed) if example.words not in held_out]
+    text = [example for example in sentences(count, seed) if example.words not in held_out]
     vocabulary = learn_vocabulary([example.words for example in text], 1000, 1)
     rows = ElmoRows.of([example.words for example in text], vocabulary)
     torch.manual_seed(seed)
-    width = 16 if quick else 48
     config = ElmoConfig.model_validate({"width": width, "character_embedding": 16, "character_width": width})
     model = ElmoNetwork(config, vocabulary.word_count, vocabulary.character_count)
 
@@ -141,7 +148,7 @@ def _measure(seed: int, quick: bool) -> dict[str, Any]:
         return {"0": layers[0], "1": layers[1], "2": layers[2], "mean": layers.mean(0)}
 
     def areas() -> dict[str, dict[str, float]]:
-        by_layer = vectors([example.words for example in test], [example.place for example in test])
+        by_layer = vectors([example.words for example in test], [example.position for example in test])
         return {layer: areas_of(test, values.astype(np.float64)) for layer, values in by_layer.items()}
 
     def loss(step: int) -> torch.Tensor:
@@ -150,7 +157,7 @@ def _measure(seed: int, quick: bool) -> dict[str, Any]:
         return model.loss(batch, lengths) / int(2 * (lengths - 1).sum())
 
     before = areas()
-    losses = learn(model, loss, steps=20 if quick else 500, rate=5e-3)
+    losses = learn(model, loss, steps=steps, rate=5e-3)
     split = [tuple(example.split()) for example in EXAMPLES]
     stick = vectors(split, [words.index("stick") for words in split])["mean"]
     stick = stick / np.linalg.norm(stick, axis=1, keepdims=True)
@@ -167,4 +174,9 @@ EXPERIMENT = Experiment(
     statement='ELMo gives "stick" different vectors in "give me the stick" and "let\'s stick to".',
     shows="whether a word's vectors in context tell its senses apart, layer by layer, from an ELMo trained here",
     run=run,
+    parts=(
+        Part("arithmetic", "a vector of the word alone is the same in every sentence"),
+        Part("empirical", "vectors of the upper layers tell the senses of a word apart"),
+    ),
+    sizes=SIZES,
 )

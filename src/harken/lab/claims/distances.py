@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 
 from harken.inspection.figure import Bars, Figure, Group, Mark
-from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings, grade
+from harken.lab.experiment import Cell, Experiment, Findings, Part, Progress, Settings, Sizes, grade
 
 LEARNT = 0.8  # the chance that learned vectors must reach, in every seed
 APART = 0.05  # untrained vectors must lie within this of one half, on average over the kinds
 LEAST = 3  # words of a kind that the text must have
+SIZES: Sizes = {"sentences": (20_000, 500), "seeds": (3, 1), "epochs": (8, 1), "width": (50, 50)}
 
 COMMON = {  # kinds of words that any English text may have
     "days": "monday tuesday wednesday thursday friday saturday sunday",
@@ -85,11 +86,12 @@ def run(settings: Settings, progress: Progress) -> Findings:
     from harken.embeddings.corpus import read_corpus
     from harken.errors import UserError
 
+    sentences, seeds, epochs, width = settings.resolve(SIZES)
     with tempfile.TemporaryDirectory() as folder:
         files = list(settings.files)
         if not files:
             files = [Path(folder) / "phrasebook.txt"]
-            files[0].write_text("\n".join(_phrasebook(500 if settings.quick else 20_000)), encoding="utf-8")
+            files[0].write_text("\n".join(_phrasebook(sentences)), encoding="utf-8")
         corpus = read_corpus(files, min_count=5 if settings.files else 1)
         known = {word: number for number, word in enumerate(corpus.vocabulary.words)}
         kinds = phrasebook_kinds() if not settings.files else {k: text.split() for k, text in COMMON.items()}
@@ -100,7 +102,9 @@ def run(settings: Settings, progress: Progress) -> Findings:
                 f"{files[0].name} has fewer than two kinds of words to compare (such as {', '.join(COMMON)}): "
                 "give a longer English text as --data"
             )
-        areas, means = _measure(corpus, known, kinds, settings, progress)
+        areas, means = _measure(
+            corpus, known, kinds, range(settings.seed, settings.seed + seeds), epochs, width, progress
+        )
         words_read = corpus.words_read
     holds, verdict = judge(areas)
     rows: list[list[Cell]] = [
@@ -124,7 +128,13 @@ def _phrasebook(size: int) -> list[str]:
 
 
 def _measure(
-    corpus: Any, known: dict[str, int], kinds: dict[str, list[str]], settings: Settings, progress: Progress
+    corpus: Any,
+    known: dict[str, int],
+    kinds: dict[str, list[str]],
+    seeds: range,
+    epochs: int,
+    width: int,
+    progress: Progress,
 ) -> tuple[dict[str, list[float]], dict[str, tuple[float, float]]]:
     """Areas by kind of vector and seed, and mean cosines inside and across."""
     from harken.embeddings.word2vec.settings import Settings as Training
@@ -140,13 +150,13 @@ def _measure(
         means[name] = float(inside.mean()), float(across.mean())
 
     add("one-hot", dict(zip(words, np.eye(len(words)), strict=True)))
-    for number in range(1 if settings.quick else 3):
-        random = np.random.default_rng([settings.seed, number])
-        add("untrained", {word: random.uniform(-1, 1, 50) for word in words})
-        training = Training(width=50, epochs=1 if settings.quick else 8, seed=settings.seed + number, threads=None)
+    for number, seed in enumerate(seeds):
+        random = np.random.default_rng([seeds[0], number])
+        add("untrained", {word: random.uniform(-1, 1, width) for word in words})
+        training = Training(width=width, epochs=epochs, seed=seed, threads=None)
         learnt = train_word2vec(corpus, training)
         add("learned", {word: np.array(learnt.inputs[known[word]], dtype=np.float64) for word in words})
-        progress((number + 1) / 3, f"seed {settings.seed + number}: {areas['learned'][-1]:.1%}")
+        progress((number + 1) / len(seeds), f"seed {seed}: {areas['learned'][-1]:.1%}")
     return areas, means
 
 
@@ -155,5 +165,10 @@ EXPERIMENT = Experiment(
     statement="Embeddings bring similar words close; one-hot vectors are all equally far.",
     shows="whether words of one kind are closer than others, one-hot and learned (also --data FILE ...)",
     run=run,
+    parts=(
+        Part("arithmetic", "two different one-hot vectors have the cosine 0, whichever they are"),
+        Part("empirical", "learned vectors of one kind are closer than those of different kinds"),
+    ),
+    sizes=SIZES,
     takes_files=True,
 )

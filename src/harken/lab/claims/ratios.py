@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 
 from harken.inspection.figure import Bars, Figure, Group, Mark
-from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings
+from harken.lab.experiment import Cell, Experiment, Findings, Part, Progress, Settings, Sizes
 
 ICE, STEAM = "ice", "steam"
 PAPER = {"solid": 8.9, "gas": 0.085, "water": 1.36, "fashion": 0.96}  # Pennington et al. (2014), table 1
 WINDOW = 10
 ENOUGH = 5  # counts in each of the two cells of a ratio
+SIZES: Sizes = {"sentences": (20_000, 400)}
 LARGE, SMALL = 2.0, 0.5  # solid must lie above the one, gas below the other, water and fashion between them
 MADE_WORDS = 400  # other words of the text that is made
 
@@ -109,7 +110,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
         stream, ids = read(settings.files, progress)
         where = ", ".join(path.name for path in settings.files)
     else:
-        text = made_text(400 if settings.quick else 20_000, settings.seed)
+        text = made_text(*settings.resolve(SIZES), settings.seed)
         ids = {word: number for number, word in enumerate(dict.fromkeys(word for line in text for word in line))}
         stream = np.array([number for line in text for number in (*(ids[word] for word in line), -1)])
         where = "text made here"
@@ -155,5 +156,10 @@ EXPERIMENT = Experiment(
     statement="P(k|ice) / P(k|steam) is large for solid, small for gas, and near 1 for water and fashion.",
     shows="how often words stand near `ice` and near `steam`, counted in your text (--data FILE ...)",
     run=run,
+    parts=(
+        Part("arithmetic", "of text made here, which is drawn with the ratios of the paper: 8.9, 0.085, 1.36, 0.96"),
+        Part("empirical", "of English text (--data)"),
+    ),
+    sizes=SIZES,
     takes_files=True,
 )

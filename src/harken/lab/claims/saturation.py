@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.inspection.figure import Figure, Lines, Mark, Series
-from harken.lab.experiment import Experiment, Findings, Progress, Settings, grade
+from harken.lab.experiment import Experiment, Findings, Part, Progress, Settings, Sizes, grade
 from harken.lab.helpers import learn, mean
 from harken.lab.pool import sweep
 from harken.nn import CrossAttention, DotScore, ScaledDotScore, masked_softmax
@@ -36,6 +36,7 @@ SATURATED = 0.9  # undivided, at the widest: the mean largest weight is above th
 GONE = 0.25  # ... and the gradient is below this share of what it is at that width where scores are divided
 STEADY = 1.5  # divided: neither changes by more than this factor over all widths
 SHARPER = 2.0  # in the head, before training, at its widest: the undivided largest weight is so many times the divided
+SIZES: Sizes = {"queries": (1024, 64), "updates": (500, 6), "seeds": (3, 1)}
 
 
 def weigh(scores: Tensor, direction: Tensor) -> dict[str, float]:
@@ -104,10 +105,9 @@ def train_head(kind: str, width: int, steps: int, seed: int) -> dict[str, Any]:
     return {"start": start, "end": end, "right": right, "halved": halved, "losses": losses[:: max(1, steps // 50)]}
 
 
-def mean_head(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The mean over seeds of everything `train_head` gives."""
-    means = {key: mean(run[key] for run in runs) for key in ("start", "end", "right", "halved")}
-    return {**means, "losses": [mean(column) for column in zip(*(run["losses"] for run in runs), strict=True)]}
+def mean_of(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The mean over seeds of every number; curves are left out."""
+    return {key: mean(run[key] for run in runs) for key in runs[0] if key != "losses"}
 
 
 def judge(
@@ -141,7 +141,7 @@ def judge(
 
 def run(settings: Settings, progress: Progress) -> Findings:
     """Random vectors of every width, then the head."""
-    queries, steps, seeds = (64, 6, 1) if settings.quick else (1024, 500, 3)
+    queries, steps, seeds = settings.resolve(SIZES)
     widths, head_widths = (WIDTHS[::2], HEAD_WIDTHS[:2]) if settings.quick else (WIDTHS, HEAD_WIDTHS)
 
     def describe(width: int, kind: str, seed: int) -> str:
@@ -156,16 +156,17 @@ def run(settings: Settings, progress: Progress) -> Findings:
         describe,
         (0.0, 0.9),
     )
-    head = {kind: {width: mean_head(trained[width, kind]) for width in head_widths} for kind in SCORES}
+    head = {kind: {width: mean_of(trained[width, kind]) for width in head_widths} for kind in SCORES}
     weighed = sweep(
         lambda width, kind, seed: random_weights(kind, width, queries, seed),
         product(reversed(widths), SCORES),
         settings,
         progress,
-        describe=describe,
-        span=(0.9, 1.0),
+        seeds,
+        describe,
+        (0.9, 1.0),
     )
-    random = {kind: {width: weighed[width, kind][0] for width in widths} for kind in SCORES}
+    random = {kind: {width: mean_of(weighed[width, kind]) for width in widths} for kind in SCORES}
     holds, verdict = judge(random, head)
     columns = ["vectors", "d_k", *(f"{what}, {WORDS[kind]}" for what in ("largest", "gradient") for kind in SCORES)]
     columns += [f"right after training (updates to half the loss), {WORDS[kind]}" for kind in SCORES]
@@ -178,30 +179,26 @@ def run(settings: Settings, progress: Progress) -> Findings:
         + [f"{head[kind][width]['right']:.1%} ({head[kind][width]['halved']:.0f})" for kind in SCORES]
         for width in head_widths
     ]
-    runs = [*chain(*trained.values()), *chain(*weighed.values())]
-    measured = {"random": random, "head": head, "runs": runs}
-    return Findings(columns, rows, holds, verdict, _figure(random, head, queries), measured)
+    measured = {"random": random, "head": head, "runs": [*chain(*trained.values()), *chain(*weighed.values())]}
+    return Findings(columns, rows, holds, verdict, _figure(weighed, trained, queries, seeds), measured)
 
 
-def _figure(
-    random: dict[str, dict[int, dict[str, float]]], head: dict[str, dict[int, dict[str, Any]]], queries: int
-) -> Figure:
-    widths = list(random["dot"])
+def _figure(weighed: dict[Any, list[Any]], trained: dict[Any, list[Any]], queries: int, seeds: int) -> Figure:
+    widths = sorted({width for width, _ in weighed})
 
     def lines(title: str, label: str, key: str, marks: list[Mark], log_y: bool = False) -> Lines:
-        series = [Series(WORDS[kind], widths, [random[kind][w][key] for w in widths]) for kind in SCORES]
+        series = []
+        for kind in SCORES:
+            by_seed = zip(*([run[key] for run in weighed[width, kind]] for width in widths), strict=True)
+            series.append(Series.of_runs(WORDS[kind], widths, list(by_seed), mean))
         limits = None if log_y else (0.0, 1.05)
         return Lines(title, "width d_k", label, series, log_x=True, log_y=log_y, marks=marks, y_limits=limits)
 
-    widest = max(head["dot"])
-    learning = [
-        Series(
-            WORDS[kind],
-            [index * 10 for index in range(len(head[kind][widest]["losses"]))],
-            head[kind][widest]["losses"],
-        )
-        for kind in SCORES
-    ]
+    widest = max(width for width, _ in trained)
+    learning = []
+    for kind in SCORES:
+        curves = [run["losses"] for run in trained[widest, kind]]
+        learning.append(Series.of_runs(WORDS[kind], [10 * index for index in range(len(curves[0]))], curves, mean))
     panels = [
         lines("Random vectors: the largest weight", "mean largest weight", "largest", [Mark(1 / KEYS, "all alike")]),
         lines("… how evenly the weights are spread", "entropy / log S", "entropy", [Mark(1.0, "all alike")]),
@@ -209,7 +206,8 @@ def _figure(
         Lines(f"A head of width {widest} learns to look up", "update", "cross-entropy", learning, dots=False),
     ]
     note = (
-        f"{queries} queries, {KEYS} keys each, features of variance 1. The head finds one of 16 slots; mean of seeds."
+        f"{queries} queries, {KEYS} keys each, features of variance 1. The head finds one of 16 slots; "
+        f"mean and range of {seeds} seeds."
     )
     return Figure("Softmax saturates where scores are not divided by √d_k", panels, note)
 
@@ -219,4 +217,12 @@ EXPERIMENT = Experiment(
     statement="Without the division by the square root of d_k, softmax saturates as d_k grows.",
     shows="weights and gradients of attention against the width of queries and keys, divided by √d_k and not",
     run=run,
+    parts=(
+        Part(
+            "arithmetic", "scores of vectors of variance 1 have variance d_k, and 1 where they are divided by its root"
+        ),
+        Part("empirical", "undivided, the largest weight approaches 1 and the gradient vanishes"),
+        Part("empirical", "a head that learns to look a word up starts sharper where scores are not divided"),
+    ),
+    sizes=SIZES,
 )

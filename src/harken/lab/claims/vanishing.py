@@ -17,6 +17,7 @@ trained     orthogonal times s at first, then trained to echo symbols; s and the
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -25,7 +26,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from harken.inspection.figure import Figure, Lines, Mark, Series
-from harken.lab.experiment import Experiment, Findings, Progress, Settings
+from harken.lab.experiment import Experiment, Findings, Part, Progress, Settings, Sizes
 from harken.lab.helpers import echo, learn, mean
 from harken.lab.pool import sweep
 from harken.nn import RNN
@@ -39,6 +40,7 @@ NETWORKS = {
     "trained": "orthogonal × s, then trained",
 }
 SINGULAR = (0.5, 0.8, 0.95, 1.0, 1.05, 1.2, 1.5, 2.0)
+SIZES: Sizes = {"hidden": (128, 16), "rows": (16, 4), "seeds": (5, 1), "updates": (80, 3)}
 
 
 SYMBOLS, DELAY, RATE = 8, 3, 2e-3  # of the echo task
@@ -109,7 +111,7 @@ def judge(at_distance: dict[str, dict[float, float]]) -> tuple[bool | None, str]
 
 def run(settings: Settings, progress: Progress) -> Findings:
     """Measure every s in every kind of network."""
-    hidden, rows, seeds, steps = (16, 4, 1, 3) if settings.quick else (128, 16, 5, 80)
+    hidden, rows, seeds, steps = settings.resolve(SIZES)
     runs = sweep(
         lambda network, s, seed: gradient_lengths(network, s, hidden, rows, steps, seed),
         product(NETWORKS, SINGULAR),
@@ -118,10 +120,11 @@ def run(settings: Settings, progress: Progress) -> Findings:
         seeds,
         lambda network, s, seed: f"{network}, s = {s}",
     )
-    curves: dict[str, dict[float, list[float]]] = {network: {} for network in NETWORKS}
-    for (network, s), results in runs.items():
-        by_distance = zip(*(result["lengths"] for result in results), strict=True)
-        curves[network][s] = [math.exp(mean(map(math.log, lengths))) for lengths in by_distance]
+    by_seed = {network: {s: [run["lengths"] for run in runs[network, s]] for s in SINGULAR} for network in NETWORKS}
+    curves = {
+        network: {s: [_geometric_mean(lengths) for lengths in zip(*lines, strict=True)] for s, lines in by_s.items()}
+        for network, by_s in by_seed.items()
+    }
     largest = {s: mean(result["largest"] for result in runs["trained", s]) for s in SINGULAR}  # s after training
     at_distance = {network: {s: curve[-1] for s, curve in by_size.items()} for network, by_size in curves.items()}
     at_distance["trained"] = {largest[s]: gradient for s, gradient in at_distance["trained"].items()}
@@ -132,7 +135,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
             title,
             "steps back from the loss",
             "|dL/dh|, relative to the last step",
-            [Series(f"s = {s:g}", range(DISTANCE + 1), curves[network][s]) for s in SINGULAR],
+            [Series.of_runs(f"s = {s:g}", range(DISTANCE + 1), by_seed[network][s], _geometric_mean) for s in SINGULAR],
             log_y=True,
             ordered=True,
             dots=False,
@@ -142,7 +145,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
         for network, title in NETWORKS.items()
     ]
     note = (
-        f"Vanilla tanh RNN, {hidden} units, {rows} sequences, {seeds} seeds (geometric mean); trained: {steps} "
+        f"Vanilla tanh RNN, {hidden} units, {rows} sequences, {seeds} seeds (geometric mean, range); trained: {steps} "
         f"updates on the echo of {DELAY} steps."
     )
     gradients = (f"gradient: {network}" for network in NETWORKS)
@@ -154,6 +157,10 @@ def run(settings: Settings, progress: Progress) -> Findings:
         Figure("Gradient of a vanilla RNN against distance", panels, note),
         {"distance": DISTANCE, "curves": curves, "largest_after_training": largest},
     )
+
+
+def _geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(mean(map(math.log, values)))
 
 
 def _word(gradients: list[float]) -> str:
@@ -168,4 +175,10 @@ EXPERIMENT = Experiment(
     "below 1, and explode where it is above.",
     shows="how far back the gradient of a vanilla RNN reaches, for recurrent weights of every size",
     run=run,
+    parts=(
+        Part("theorem", "below 1 the gradient vanishes: |dL/dh| is at most s^distance, as tanh' is at most 1"),
+        Part("empirical", "above 1 it explodes: s > 1 is necessary, and whether it suffices depends on the network"),
+        Part("empirical", "networks that were trained keep to both halves, whose s is what training made of it"),
+    ),
+    sizes=SIZES,
 )

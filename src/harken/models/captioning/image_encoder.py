@@ -6,7 +6,7 @@ patches         r = blocks(W x[patch] + row[i] + column[j])    patches are token
 
 Regions of a CNN for an LSTM: Xu et al. (2015), "Show, Attend and Tell"; patches: Dosovitskiy et al. (2021).
 x is the image minus its mean colour. There are no normalisation layers: they would scale an empty region up to the
-size of a full one, and attention would not start to learn (docs/jobs/caption.md).
+size of a full one, and attention would not start to learn (docs/how-to/caption.md).
 
 >>> from harken.models.captioning.config import PatchesConfig, RegionsConfig
 >>> decoder = {"architecture": "recurrent"}

@@ -39,6 +39,7 @@ class Smoothing(nn.Module):
         self.rates = nn.ParameterDict(
             {name: nn.Parameter(torch.tensor(value / QUICKER)) for name, value in starts.items()}
         )
+        self.rates["seasons"].requires_grad_(season > 1)  # nothing depends on it without a season
         self.mixture = nn.Parameter(torch.zeros(len(FORECASTS)))
 
     def forward(self, lags: Tensor, mask: Tensor, shift: Tensor | None = None) -> Tensor:

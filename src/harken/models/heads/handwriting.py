@@ -47,7 +47,7 @@ class Text(NamedTuple):
 
     characters: Tensor  # (B, U, E)
     mask: Tensor  # (B, U)
-    seen: Tensor  # w (B, E)
+    view: Tensor  # w (B, E)
     position: Tensor  # κ (B, K)
 
 
@@ -99,7 +99,7 @@ class HandwritingModel(nn.Module):
         if self.first is not None:
             texts, mask = self._embed(characters, lengths)
             windowed = self.first(points, texts, mask)
-            reads, weights = torch.cat([points, windowed.seen], -1), windowed.weights
+            reads, weights = torch.cat([points, windowed.view], -1), windowed.weights
             hidden.append(windowed.hidden)
         for layer in self.upper:
             below = torch.cat([reads, self.dropout(hidden[-1])], -1) if hidden else reads
@@ -132,10 +132,10 @@ class HandwritingModel(nn.Module):
         layers: list[tuple[Tensor, Tensor]] = []
         reads, weights, text = points, None, state.text
         if self.first is not None and text is not None:
-            first, look = self.first.step(points, state.layers[0], text.seen, text.position, text.characters, text.mask)
+            first, look = self.first.step(points, state.layers[0], text.view, text.position, text.characters, text.mask)
             layers.append(first)
-            reads, weights = torch.cat([points, look.seen], -1), look.weights
-            text = text._replace(seen=look.seen, position=look.position)
+            reads, weights = torch.cat([points, look.view], -1), look.weights
+            text = text._replace(view=look.view, position=look.position)
         for layer in self.upper:
             assert isinstance(layer, LSTM)
             below = torch.cat([reads, layers[-1][0]], -1) if layers else reads

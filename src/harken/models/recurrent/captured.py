@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from harken.kernels.cuda_graphs import is_available
-from harken.kernels.settings import device_only, has_triton
+from harken.kernels.backend import Backend
+from harken.kernels.settings import device_only, why_no_triton
 from harken.kernels.weights import has_hooks
 from harken.models.recurrent.decoder import RecurrentDecoder
 from harken.models.recurrent.encoder import RecurrentEncoder
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from harken.models.encoder_decoder import TranslationModel
 
 
-def is_supported(model: TranslationModel, device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether `captured_loss` can replace the model's loss: a recurrent encoder and decoder on a GPU whose kernels for
-    recurrent layers read the lengths themselves.
+def why_not_captured(model: TranslationModel, device: torch.device, dtype: torch.dtype) -> str | None:
+    """The reason for which `captured_loss` cannot replace the model's loss. It needs a recurrent encoder and decoder on
+    a GPU whose kernels for recurrent layers read the lengths themselves.
 
     Args:
         dtype: that the layers compute in.
     """
+    if reason := why_no_triton(device.type == "cuda"):
+        return reason
     encoder, decoder = getattr(model, "encoder", None), getattr(model, "decoder", None)
-    if type(encoder) is not RecurrentEncoder or type(decoder) is not RecurrentDecoder:
-        return False
-    if not is_available(device) or not has_triton() or has_hooks(model):
-        return False
-    if decoder.config.zoneout or decoder.config.recurrent_dropout:  # the encoder's kernel takes such masks for few rows
-        return False
+    if type(encoder) is not RecurrentEncoder or type(decoder) is not RecurrentDecoder or has_hooks(model):
+        return "the encoder or the decoder is not recurrent, or has hooks"
+    if decoder.config.zoneout or decoder.config.recurrent_dropout:
+        return "the encoder's kernel takes the masks of zoneout and recurrent dropout for few rows alone"
     source = torch.empty(rounded_rows(1), SOURCE_MULTIPLE, dtype=torch.long, device=device)
     with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
-        return encoder.stays_on_device(source)
+        return None if encoder.stays_on_device(source) else "the encoder's layers wait for the lengths"
 
 
 def rounded_sizes(rows: int, sources: int, targets: int) -> tuple[int, int, int]:
@@ -63,3 +63,6 @@ def captured_loss(
     """`TranslationModel.loss`, without reading anything back from the GPU."""
     with device_only():
         return model.loss(source, lengths, target, labels, smoothing, z_loss=z_loss)
+
+
+CAPTURED_LOSS = Backend("captured", why_not_captured, captured_loss)

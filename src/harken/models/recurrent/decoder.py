@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from harken.kernels.cuda_graphs import can_capture
+from harken.kernels.backend import choose, reference
 from harken.models.base import CAPACITY, Decoder, Memory
 from harken.models.recurrent.encoder import make_cell, make_connections, make_dropout
-from harken.models.recurrent.replay import replay
+from harken.models.recurrent.replay import REPLAY
 from harken.models.recurrent.step import RecurrentState, StepParts, advance
 from harken.models.recurrent.unrolling import unroll
 from harken.nn.attention.functional import Attention
@@ -115,9 +115,7 @@ class RecurrentDecoder(Decoder):
         if trace:
             hidden, _, traced = unroll(self, embedded, self.start(memory), trace=True)
             return self.dropout(hidden), traced
-        if can_capture(embedded.device):
-            return self.dropout(replay(self, embedded, memory))
-        return self.dropout(unroll(self, embedded, self.start(memory))[0])
+        return self.dropout(choose(LOOPS, embedded).run(self, embedded, memory))
 
     def attention(self, embedded: Tensor, memory: Memory) -> Tensor | None:
         """Weights (B, 1, 1, T, S): one layer, one head."""
@@ -138,3 +136,10 @@ class RecurrentDecoder(Decoder):
             chosen = [parts[min(part, len(parts) - 1)] for part in range(self.config.parts)]
             first.append(tuple(torch.tanh(next(bridge)(part)) for part in chosen))
         return first
+
+
+# Over a whole target.
+LOOPS = (
+    REPLAY,
+    reference("unroll", lambda decoder, embedded, memory: unroll(decoder, embedded, decoder.start(memory))[0]),
+)

@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from harken.kernels.backend import Backend
+from harken.kernels.cuda_graphs import can_capture
 from harken.kernels.decoder_loop import cuda_graph
 from harken.models.base import Memory
 from harken.models.recurrent.unrolling import unroll
@@ -78,3 +80,8 @@ def pad_sizes(embedded: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
     values = repeat_last(F.pad(memory.values, (0, 0, 0, columns)))
     wider = replace(memory, values=values, mask=mask, states=states)
     return repeat_last(F.pad(embedded, (0, 0, 0, rounded_steps(time, TARGET_MULTIPLE) - time))), wider
+
+
+REPLAY = Backend(
+    "replay", lambda embedded: None if can_capture(embedded.device) else "no graph can be captured now", replay
+)

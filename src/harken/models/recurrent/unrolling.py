@@ -17,14 +17,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from harken.kernels.decoder_loop import gates as fused_gates
+from harken.kernels.decoder_loop.gates import LSTM_GATES
+from harken.kernels.recurrent.call import Noise
 from harken.kernels.recurrent.deferred import DeferredLinear
 from harken.kernels.recurrent.packing import Layout
 from harken.models.recurrent.step import RecurrentState, StepParts, advance
 from harken.nn.dropout import VariationalDropout
 from harken.nn.recurrent.cell import Cell, State, Step
 from harken.nn.recurrent.lstm import LSTMCell
-from harken.nn.recurrent.regularization import Noise, draw_noise
+from harken.nn.recurrent.regularization import draw_noise, zoneout
 from harken.nn.recurrent.trace import DirectionTrace, Recurrence, Trace
 
 if TYPE_CHECKING:
@@ -127,15 +128,15 @@ class UnrolledCell:
         """W_y y (B, gates x H), the other inputs r (B, R) and the last state -> the new one."""
         if self.joined is not None and isinstance(self.cell, LSTMCell):
             gates = self.joined(state[0] if rest is None else torch.cat((rest, state[0]), -1))
-            if self.deferred and fused_gates.is_supported(gates):
+            if self.deferred and LSTM_GATES.supports(gates):
                 bias = self.bias if token is None else token
                 bias = None if bias is None else bias.expand(gates.shape[0], -1)
-                return Step(fused_gates.lstm_gates(gates, bias, state[1]), {})
+                return Step(LSTM_GATES.run(gates, bias, state[1]), {})
             return self.cell.apply_gates(self._add_bias(gates, token), state[1], self.products)
         self.inputs.append(self._project(token, rest))
         self.before.append(state)
         step = self.cell.step(self.inputs[-1], state, self.products, self.noise.keep)
-        return Step(self.noise.zone(time, state, step.state), step.gates) if self.noise.stay else step
+        return Step(zoneout(self.noise, time, state, step.state), step.gates) if self.noise.stay else step
 
     def _project(self, token: Tensor | None, rest: Tensor | None) -> Tensor:
         """W x + b."""

@@ -3,7 +3,7 @@
 Alignment: of all cross-attention weights (layer, head, target, source) the mean over the heads of one layer is read; by
 default the last but one, which Garg et al. (2019) found the best. `alignment_shift` takes a word's row from the step in
 which the decoder reads the word rather than predicts it (Chen et al., 2020); which of the two is better depends on the
-training (`docs/alignment.md` has measurements).
+training (`docs/how-to/alignment.md`).
 
 >>> import torch
 >>> from harken.models.transformer.config import TransformerDecoderConfig

@@ -1,7 +1,7 @@
 """The description of a Transformer for the compiled decoders and the exporters (`harken.kernels.decoding.description`).
 
 Described are all sizes, norms and activations, tied or separate output layers, scaled and plain dot-product scores,
-positions that are sinusoidal, learned, rotary, ALiBi or none, and decoders with an SSRU.
+positions that are sinusoidal, learned, rotary, ALiBi, buckets or none, and decoders with an SSRU.
 
 >>> from harken.nn.transformer.stack import EncoderStack
 >>> stack = describe_stack(EncoderStack(layers=2, width=8, heads=2, feedforward=16))
@@ -18,6 +18,7 @@ from torch import nn
 
 from harken.kernels.decoding.description import (
     SSRU,
+    Buckets,
     CrossAttention,
     FeedForward,
     Linear,
@@ -37,6 +38,7 @@ from harken.nn.attention.head_scores import DotHeads, ScaledHeads
 from harken.nn.positions.absolute import LearnedPositions, SinusoidalPositions
 from harken.nn.positions.alibi import AlibiPositions
 from harken.nn.positions.base import AttentionPositions
+from harken.nn.positions.buckets import BucketPositions
 from harken.nn.positions.rotary import RotaryPositions
 from harken.nn.recurrent import ssru
 from harken.nn.transformer import block as blocks
@@ -84,12 +86,8 @@ def describe_stack(stack: EncoderStack | DecoderStack) -> Stack:
         raise Undescribed("Transformer blocks of your own, or with hooks")
     if type(stack.positions) not in (type(None), SinusoidalPositions, LearnedPositions):
         raise Undescribed("model.positions of your own")
-    if any(type(module) is nn.RMSNorm for module in stack.modules()):
-        raise Undescribed("model.norm_kind = 'rms'")
     layers = tuple(_describe_block(block) for block in stack.blocks)
     first: Any = stack.blocks[0]
-    if first.feedforward.activation is ACTIVATIONS["geglu"]:
-        raise Undescribed("model.activation = 'geglu'")
     attention = first.cross if first.mixer == "ssru" else first.attention
     positions = None if first.mixer == "ssru" else attention.positions
     return Stack(
@@ -106,6 +104,9 @@ def describe_stack(stack: EncoderStack | DecoderStack) -> Stack:
         positions=stack.positions,
         angles=positions.angles if isinstance(positions, RotaryPositions) else None,
         slopes=positions.slopes if isinstance(positions, AlibiPositions) else None,
+        buckets=Buckets(positions.bias, positions.max_distance, positions.buckets_of)
+        if isinstance(positions, BucketPositions)
+        else None,
         max_length=stack.positions.embedding.num_embeddings if isinstance(stack.positions, LearnedPositions) else None,
     )
 
@@ -135,7 +136,7 @@ def _describe_mixer(block: Any) -> SelfAttention | SSRU:
         return SSRU(Linear(unit.forget_candidate.weight, bias), norm)
     _check_attention(block.attention, multihead.SelfAttention)
     kind = type(block.attention.positions)
-    if kind not in (AttentionPositions, RotaryPositions, AlibiPositions):
+    if kind not in (AttentionPositions, RotaryPositions, AlibiPositions, BucketPositions):
         raise Undescribed(f"model.positions = {kind.__name__.removesuffix('Positions').lower()!r}")
     return SelfAttention(_linear(block.attention.query_key_value), _linear(block.attention.output), norm)
 
@@ -145,17 +146,13 @@ def _check_attention(layer: Any, kind: type[multihead.SelfAttention] | type[mult
         raise Undescribed(type(layer).__name__)
     if type(layer.score) not in (ScaledHeads, DotHeads):
         raise Undescribed(f"model.attention = {type(layer.score).__name__.removesuffix('Heads').lower()!r}")
-    if layer.output.in_features != layer.output.out_features:
-        raise Undescribed("model.head_width")
 
 
 def _linear(layer: nn.Linear) -> Linear:
-    if layer.bias is None:
-        raise Undescribed("model.bias = false")
     if type(layer) is not nn.Linear:
         raise Undescribed(type(layer).__name__)
     return Linear(layer.weight, layer.bias)
 
 
 def _norm(layer: Any) -> Norm:
-    return Norm(layer.weight, layer.bias, layer.eps)
+    return Norm(layer.weight, getattr(layer, "bias", None), layer.eps)

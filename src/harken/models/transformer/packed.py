@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import LayerNorm
 
-from harken.kernels.packed_attention import operator
+from harken.kernels.backend import Backend
+from harken.kernels.packed_attention.operator import PACKED_ATTENTION
 from harken.kernels.weights import has_hooks
 from harken.models.transformer.decoder import TransformerDecoder
 from harken.models.transformer.encoder import TransformerEncoder
@@ -32,29 +33,41 @@ if TYPE_CHECKING:
     from harken.models.encoder_decoder import TranslationModel
 
 
-def is_supported(model: TranslationModel) -> bool:
-    """Whether `packed_loss` can replace the model's loss: Transformer blocks with dot products on both sides.
+def why_not_packed(model: TranslationModel, device: torch.device) -> str | None:
+    """The reason for which `packed_loss` does not replace the model's loss on a device."""
+    return why_not_blocks(model) or why_no_kernels(model, device)
+
+
+def why_not_blocks(model: TranslationModel) -> str | None:
+    """Blocks with dot products on both sides compute the same of packed pairs.
 
     Relative, ALiBi, bucket and dependency positions, RMS norms, linear maps without bias, heads of another width,
     dropout on attention weights and mixtures of experts need padded batches.
     """
     encoder, decoder = getattr(model, "encoder", None), getattr(model, "decoder", None)
     if type(encoder) is not TransformerEncoder or type(decoder) is not TransformerDecoder or model.join is not None:
-        return False
-    blocks = [*encoder.stack.blocks, *decoder.stack.blocks]
+        return "the encoder or the decoder is not a Transformer, or their widths differ"
     kinds = (type(None), SinusoidalPositions, LearnedPositions)
-    return all(type(stack.positions) in kinds for stack in (encoder.stack, decoder.stack)) and all(
+    if not all(type(stack.positions) in kinds for stack in (encoder.stack, decoder.stack)):
+        return "the positions are not added to the embeddings"
+    if not all(_is_packable(block) for block in (*encoder.stack.blocks, *decoder.stack.blocks)):
+        return "the blocks have layers that need padded batches, or hooks"
+    return None
+
+
+def _is_packable(block: nn.Module) -> bool:
+    """Whether the packed form of a block computes the same."""
+    return (
         isinstance(block, EncoderBlock | DecoderBlock)  # not its type, which FSDP changes
-        and (type(block.recurrence) is SSRU if block.mixer == "ssru" else _supports(block.attention, SelfAttention))
-        and (not isinstance(block, DecoderBlock) or _supports(block.cross, CrossAttention))
+        and (type(block.recurrence) is SSRU if block.mixer == "ssru" else _attends(block.attention, SelfAttention))
+        and (not isinstance(block, DecoderBlock) or _attends(block.cross, CrossAttention))
         and type(block.feedforward) is FeedForward
         and not has_hooks(block)
         and type(block.attention_norm) is LayerNorm
-        for block in blocks
     )
 
 
-def _supports(layer: SelfAttention | CrossAttention, kind: type[nn.Module]) -> bool:
+def _attends(layer: SelfAttention | CrossAttention, kind: type[nn.Module]) -> bool:
     """Whether the packed form of an attention layer computes the same."""
     return (
         type(layer) is kind
@@ -70,11 +83,11 @@ def _stacks(model: TranslationModel) -> tuple[TransformerEncoder, TransformerDec
     return cast("TransformerEncoder", model.encoder), cast("TransformerDecoder", model.decoder)
 
 
-def has_kernels(model: TranslationModel, device: torch.device) -> bool:
-    """Whether the kernels for packed attention run on a device; the reference is for tests."""
+def why_no_kernels(model: TranslationModel, device: torch.device) -> str | None:
+    """The reason for which the kernels for packed attention do not run on a device; their reference is for tests."""
     encoder, _ = _stacks(model)
     block = cast("EncoderBlock", encoder.stack.blocks[0])
-    return operator.is_supported(device, model.output_weight.dtype, encoder.width // block.attention.heads)
+    return PACKED_ATTENTION.why_not(device, model.output_weight.dtype, encoder.width // block.attention.heads)
 
 
 def grow_positions(model: TranslationModel, length: int) -> None:
@@ -133,3 +146,6 @@ def packed_loss(
     """The summed loss of packed pairs; `labels` (T,) is `target` one step ahead with EOS, 0 where there is padding."""
     hidden = packed_hidden(model, source, target, sources, targets, cross)
     return model.loss_of_hidden(hidden, labels, smoothing, z_loss)
+
+
+PACKED_LOSS = Backend("packed", why_not_packed, packed_loss)

@@ -31,8 +31,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.kernels.additive_attention.operator import additive_attention, is_supported
-from harken.kernels.decoder_loop import attention as decoder_loop
+from harken.kernels.additive_attention.operator import ADDITIVE_ATTENTION
+from harken.kernels.decoder_loop.attention import ATTENTION as ATTENTION_IN_LOOPS
 from harken.kernels.recurrent.deferred import DeferredLinear
 from harken.nn.attention.head_scores import AdditiveHeads, additive_scores
 from harken.nn.attention.scores import AdditiveScore, CosineScore, DotScore, MultiplicativeScore, ScaledDotScore
@@ -125,8 +125,8 @@ def attend(
     if is_dot_product and value_bias is None and not _is_faster_unfused(query, key, mask, dropout):
         return _fused_dot_product(query, key, value, mask, causal, dropout, bias)
     plain = bias is None and value_bias is None
-    if isinstance(score, AdditiveHeads) and plain and is_supported(query, key, value):
-        return additive_attention(query, key, score.energy, value, mask, causal, dropout)
+    if isinstance(score, AdditiveHeads) and plain and ADDITIVE_ATTENTION.supports(query, key, value):
+        return ADDITIVE_ATTENTION.run(query, key, score.energy, value, mask, causal, dropout)
     options = {"dropout": dropout, "score": score, "bias": bias, "value_bias": value_bias}
     return attend_with_weights(query, key, value, mask, causal, **options)[0]  # type: ignore[arg-type]
 
@@ -202,8 +202,8 @@ def additive_attend(
     >>> additive_attend(queries, keys, vector, values).shape
     torch.Size([2, 3, 6])
     """
-    if is_supported(queries, keys, values):
-        return additive_attention(queries, keys, vector, values, mask, causal, dropout)
+    if ADDITIVE_ATTENTION.supports(queries, keys, values):
+        return ADDITIVE_ATTENTION.run(queries, keys, vector, values, mask, causal, dropout)
 
     def score(query: Tensor, key: Tensor) -> Tensor:
         return additive_scores(query, key, vector)
@@ -263,7 +263,7 @@ class Attention(nn.Module):
         On a GPU one kernel computes a step's context without its weights; None where `forward` has to. There are no
         second derivatives.
         """
-        if (self.hard and not self.training) or not decoder_loop.is_supported(keys, memory):
+        if (self.hard and not self.training) or not ATTENTION_IN_LOOPS.supports(keys, memory):
             return None
         prepare = _prepared_query(self.score)
         if prepare is None:
@@ -272,7 +272,7 @@ class Attention(nn.Module):
             low = torch.get_autocast_dtype("cuda")
             keys, memory = keys.to(low), memory.to(low)
         vector = self.score.energy.weight[0] if isinstance(self.score, AdditiveScore) else None
-        attend = decoder_loop.DeferredAttention(keys, memory, mask, vector)
+        attend = ATTENTION_IN_LOOPS.run(keys, memory, mask, vector)
         return lambda query: attend(prepare(query))
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from harken.kernels.packed_attention.operator import is_supported, packed_attention
+from harken.kernels.packed_attention.operator import PACKED_ATTENTION
 from harken.nn.attention.functional import attend_with_weights
 
 
@@ -59,8 +59,8 @@ def packed_attend(projected: Tensor, memory: Tensor | None, mask: PackedMask) ->
 
     A query that sees nothing gets a context of 0. On a GPU by kernels that never make a tensor of T x S.
     """
-    if is_supported(projected.device, projected.dtype, projected.shape[-1]):
-        return packed_attention(projected, memory, *mask[1:])
+    if PACKED_ATTENTION.supports(projected.device, projected.dtype, projected.shape[-1]):
+        return PACKED_ATTENTION.run(projected, memory, *mask[1:])
     return packed_attend_reference(projected, memory, mask)
 
 

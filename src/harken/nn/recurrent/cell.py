@@ -44,12 +44,12 @@ import torch.nn.functional as F
 from torch import _VF, Tensor, nn
 
 from harken.kernels.autograd import takes_torch_steps
-from harken.kernels.recurrent.call import CellKind
+from harken.kernels.backend import Backend, choose, reference
+from harken.kernels.recurrent.call import PARAMETERS, CellKind, summed_bias
 from harken.kernels.recurrent.deferred import DeferredLinear
 from harken.nn.recurrent.options import Bias, at_least, check_dtype, non_default, one_of
 
 State = tuple[Tensor, ...]  # (h,) or (h, c): h (B, R), c (B, H)
-WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")  # in the order of torch's layers
 TORCH_CELLS: dict[str, Any] = {
     "LSTM": _VF.lstm_cell,
     "GRU": _VF.gru_cell,
@@ -94,7 +94,7 @@ class Products:
         self.projected = self.weights[0] if projected else None
         recurrent = self.weights[1:] if deferred else ()
         matrices = [weight for weight in recurrent if weight is not None and weight.dim() == 2]
-        self.deferred = {id(weight): DeferredLinear(weight) for weight in matrices}
+        self.deferred = [(weight, DeferredLinear(weight)) for weight in matrices]  # torch 2.11 cannot trace id()
 
     def __call__(
         self, values: Tensor, weight: Tensor, bias: Tensor | None = None, norm: GateNorm | None = None
@@ -102,12 +102,13 @@ class Products:
         """(..., I) -> (..., O)."""
         if weight is self.projected:
             return values
-        deferred = self.deferred.get(id(weight))
-        if deferred is not None:
-            product = deferred(values)  # of U, which has no bias
-        elif norm is None:
-            return F.linear(values, weight, bias)
+        for matrix, deferred in self.deferred:
+            if weight is matrix:
+                product = deferred(values)  # of U, which has no bias
+                break
         else:
+            if norm is None:
+                return F.linear(values, weight, bias)
             product = F.linear(values, weight)
         if norm is not None:
             product = norm(product)
@@ -171,7 +172,7 @@ class Cell(nn.Module):
 
     def __getattr__(self, name: str) -> Any:
         """A weight that is not the cell's own is that of the stack that it is bound to."""
-        if name in WEIGHTS and self._bound is not None and self._names[name] in self._bound:
+        if name in PARAMETERS and self._bound is not None and self._names[name] in self._bound:
             return self._bound[self._names[name]]
         return super().__getattr__(name)
 
@@ -180,25 +181,20 @@ class Cell(nn.Module):
         self.register_parameter(name, nn.Parameter(torch.empty(shape, **self.factory)) if shape else None)
 
     def release_weights(self) -> dict[str, nn.Parameter]:
-        """Give those of `WEIGHTS` that the cell has to its stack, which then calls `bind`."""
-        return {name: self._parameters.pop(name) for name in WEIGHTS if self._parameters.get(name) is not None}  # type: ignore[misc]
+        """Give those of `PARAMETERS` that the cell has to its stack, which then calls `bind`."""
+        return {name: self._parameters.pop(name) for name in PARAMETERS if self._parameters.get(name) is not None}  # type: ignore[misc]
 
     def bind(self, weights: Mapping[str, Any], suffix: str) -> None:
         """Read the weights from `weights`, where `weight_ih` is called `weight_ih` + suffix."""
-        self._bound, self._names = weights, {name: name + suffix for name in WEIGHTS}
-
-    def bound_weights(self) -> list[Tensor | None]:
-        """Those of `WEIGHTS`, in their order, of a cell that is bound to a stack."""
-        assert self._bound is not None
-        return [self._bound.get(name) for name in self._names.values()]
+        self._bound, self._names = weights, {name: name + suffix for name in PARAMETERS}
 
     def named_weights(self) -> Iterator[tuple[str, Tensor]]:
         """All weights by name, also where they are parameters of a stack."""
-        for name in WEIGHTS:
+        for name in PARAMETERS:
             weight = getattr(self, name, None)
             if weight is not None:
                 yield name, weight
-        yield from ((name, weight) for name, weight in self.named_parameters() if name not in WEIGHTS)
+        yield from ((name, weight) for name, weight in self.named_parameters() if name not in PARAMETERS)
 
     def draw(self) -> None:
         """Torch's initial weights: uniform within 1 / sqrt(H)."""
@@ -229,8 +225,8 @@ class Cell(nn.Module):
         return (self.output_size,)
 
     def summed_bias(self) -> Tensor | None:
-        """b (gates x H): torch's two biases act as their sum."""
-        return self.bias_ih if self.bias_hh is None or self.bias_ih is None else self.bias_ih + self.bias_hh
+        """b (gates x H), torch's two biases as one (`harken.kernels.recurrent.call.summed_bias`)."""
+        return summed_bias(self.kind, self.bias_ih, self.bias_hh)
 
     def weights(self) -> Any:
         """A named tuple of the weights as `step` uses them; W is the first."""
@@ -245,8 +241,9 @@ class Cell(nn.Module):
         return Products(self, projected=True, deferred=deferred)
 
     def tensors(self) -> dict[str, Tensor | None]:
-        """The weights by the names that kernels use (`harken.kernels.recurrent.call.WEIGHTS`)."""
-        named = {"weight_ih": self.weight_ih, "weight_hh": self.weight_hh, "bias": self.summed_bias()}
+        """The weights of a cell that is bound to a stack, for `harken.kernels.recurrent.call.Direction`."""
+        assert self._bound is not None
+        named: dict[str, Tensor | None] = {name: self._bound.get(bound) for name, bound in self._names.items()}
         if self.norm_ih is not None and self.norm_hh is not None:
             named |= {"norm_input": self.norm_ih.weight, "norm_hidden": self.norm_hh.weight}
         return named
@@ -284,18 +281,8 @@ class Cell(nn.Module):
             )
         for part in state:
             check_dtype(part, self.weight_hh, "state")
-        new = self._fused(x, state)
+        new = choose(CELL_BACKENDS, self).run(self, x, state)
         return tuple(part[0] for part in new) if single else new
-
-    def _fused(self, x: Tensor, state: State) -> State:
-        """The new state, by torch's own function where it has one for this cell; `torch.func.vmap` knows none of
-        them."""
-        name = self.kind.torch_name if self.is_plain and not takes_torch_steps() else None
-        if name is None or self.output_size != self.hidden_size or (self.bias_ih is None) != (self.bias_hh is None):
-            return self.step(x, state).state
-        cell, hx = TORCH_CELLS[name], state if name == "LSTM" else state[0]
-        new = cell(x, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-        return new if isinstance(new, tuple) else (new,)
 
     def option_values(self) -> dict[str, tuple[Any, Any]]:
         """Each option of the cell with its value and torch's default."""
@@ -313,3 +300,25 @@ class Cell(nn.Module):
     def extra_repr(self) -> str:
         """The sizes and every option that is not torch's default."""
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *non_default(self.option_values())])
+
+
+def _why_not_torch(cell: Cell) -> str | None:
+    if not cell.is_plain or takes_torch_steps():  # `torch.func.vmap` knows none of torch's cells
+        return "the step is not that of a class of harken, or torch.compile or torch.func records it"
+    if cell.kind.torch_name is None or cell.output_size != cell.hidden_size:
+        return "torch has no such cell"
+    return None if (cell.bias_ih is None) == (cell.bias_hh is None) else "torch's cells have two biases or none"
+
+
+def _run_torch(cell: Cell, x: Tensor, state: State) -> State:
+    name = str(cell.kind.torch_name)
+    hx = state if name == "LSTM" else state[0]
+    new = TORCH_CELLS[name](x, hx, cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh)
+    return new if isinstance(new, tuple) else (new,)
+
+
+# Of a cell that is called on its own: torch's own function, or the equation.
+CELL_BACKENDS = (
+    Backend("torch", _why_not_torch, _run_torch, is_kernel=False),
+    reference("step", lambda cell, x, state: cell.step(x, state).state),
+)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from harken.kernels.recurrent.call import CellKind
+from harken.kernels.recurrent.call import CellKind, inner_bias
 from harken.nn.recurrent.cell import Cell, Products, State, Step
 from harken.nn.recurrent.options import Bias, one_of
 
@@ -63,25 +63,12 @@ class GRUCell(Cell, has_kernels=True):
         self.reset = reset
         self.draw()
 
-    def summed_bias(self) -> Tensor | None:
-        """b (3H,); without the candidate's second bias where the reset acts on it (`inner_bias`)."""
-        if self.reset == "before" or self.bias_ih is None or self.bias_hh is None:
-            return super().summed_bias()
-        gates = self.bias_hh[: 2 * self.hidden_size]
-        return self.bias_ih + torch.cat((gates, gates.new_zeros(self.hidden_size)))
-
-    def inner_bias(self) -> Tensor | None:
-        """c_n (H,), which the reset acts on."""
-        return None if self.reset == "before" or self.bias_hh is None else self.bias_hh[2 * self.hidden_size :]
-
     def weights(self) -> GRUWeights:
         if self.reset == "after":
-            return GRUWeights(self.weight_ih, self.weight_hh, None, None, self.summed_bias(), self.inner_bias())
+            c = inner_bias(self.kind, self.bias_hh)
+            return GRUWeights(self.weight_ih, self.weight_hh, None, None, self.summed_bias(), c)
         U_rz, U_n = self.weight_hh.split([2 * self.hidden_size, self.hidden_size])
         return GRUWeights(self.weight_ih, None, U_rz, U_n, self.summed_bias(), None)
-
-    def tensors(self) -> dict[str, Tensor | None]:
-        return super().tensors() | {"inner_bias": self.inner_bias()}
 
     def step(self, x: Tensor, state: State, products: Products | None = None, keep: Tensor | None = None) -> Step:
         """x (B, I) and the last h -> the new h and the gates; the arguments are those of `Cell.step`."""

@@ -15,8 +15,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from harken.kernels.recurrent.call import PARAMETERS
 from harken.kernels.recurrent.cudnn import torch_weights
-from harken.nn.recurrent.cell import WEIGHTS
 
 NAME = re.compile(r"(\w+?)_l(\d+)(_reverse)?")
 
@@ -46,8 +46,8 @@ def torch_state(module: Any) -> dict[str, Tensor]:
     named: dict[str, Tensor] = {}
     for number, cell in enumerate(module.cells):
         there = {"bias_hh": cell.bias_ih is not None}
-        present = [name for name in WEIGHTS if there.get(name, getattr(cell, name, None) is not None)]
-        for name, weight in zip(present, torch_weights([cell]), strict=True):
+        present = [name for name in PARAMETERS if there.get(name, getattr(cell, name, None) is not None)]
+        for name, weight in zip(present, torch_weights([cell.tensors()]), strict=True):
             named[name + weight_suffix(number, module.directions)] = weight.detach()
     return named
 

@@ -35,7 +35,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from harken.nn.recurrent.cell import WEIGHTS, Cell
+from harken.kernels.recurrent.call import PARAMETERS
+from harken.nn.recurrent.cell import Cell
 from harken.nn.recurrent.gru import GRUCell
 from harken.nn.recurrent.interop import copy_weights, torch_arguments, torch_state
 from harken.nn.recurrent.lstm import LSTMCell
@@ -101,7 +102,7 @@ class RecurrentLayer(Stack):
     @property
     def all_weights(self) -> list[list[Tensor]]:
         """The weights of each layer and direction, as torch's layers give them."""
-        return [[weight for name, weight in cell.named_weights() if name in WEIGHTS] for cell in self._bind()]
+        return [[weight for name, weight in cell.named_weights() if name in PARAMETERS] for cell in self._bind()]
 
     @classmethod
     def from_torch(cls, module: nn.RNNBase) -> Self:

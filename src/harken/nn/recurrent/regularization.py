@@ -7,14 +7,13 @@ zoneout              h = s * h_old + (1 - s) * h_new, and likewise c: each unit 
 weight drop          h = f(W x + (m * U) h): one mask m on the entries of U for a whole pass. Merity et al. (2018),
                      after DropConnect.
 
->>> noise = Noise(None, (0.25,))
->>> noise.zone(0, (torch.tensor([[4.0]]),), (torch.tensor([[0.0]]),))[0].item()  # a quarter of the old state stays
+>>> old, new = (torch.tensor([[4.0]]),), (torch.tensor([[0.0]]),)
+>>> zoneout(Noise(None, (0.25,)), 0, old, new)[0].item()  # a quarter of the old state stays
 1.0
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,45 +21,27 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.kernels.autograd import takes_torch_operators
+from harken.kernels.recurrent.call import Noise
 from harken.nn.recurrent.cell import State
-
-
-@dataclass(frozen=True)
-class Noise:
-    """The masks that one direction of one layer drew for a pass."""
-
-    keep: Tensor | None  # (B, R): recurrent dropout
-    stay: tuple[Tensor | float, ...]  # zoneout, for each part of the state: (T, B, H) where it stays, or a mean
-
-    def zone(self, time: int, old: State, new: State) -> State:
-        """The state (parts (B, H)) after zoneout; with fewer rows than were drawn, the first rows."""
-        if not self.stay:
-            return new
-        return tuple(
-            torch.lerp(after, before, stay)
-            if isinstance(stay, float)
-            else torch.where(stay[time, : after.shape[0]], before, after)
-            for stay, before, after in zip(self.stay, old, new, strict=True)
-        )
-
-    def mask(self, rows: int) -> Tensor | None:
-        """Recurrent dropout's mask of the first rows."""
-        return None if self.keep is None else self.keep[:rows]
-
-    def sorted(self, sorted_indices: Tensor | None) -> Noise:
-        """The rows in another order."""
-        if sorted_indices is None:
-            return self
-        keep = None if self.keep is None else self.keep[sorted_indices]
-        return Noise(keep, tuple(part if isinstance(part, float) else part[:, sorted_indices] for part in self.stay))
-
 
 NONE = Noise(None, ())
 
 
+def zoneout(noise: Noise, time: int, old: State, new: State) -> State:
+    """The state (parts (B, H)) after zoneout; with fewer rows than were drawn, the first rows."""
+    if not noise.stay:
+        return new
+    return tuple(
+        torch.lerp(after, before, stay)
+        if isinstance(stay, float)
+        else torch.where(stay[time, : after.shape[0]], before, after)
+        for stay, before, after in zip(noise.stay, old, new, strict=True)
+    )
+
+
 def draw_noise(
     recurrent_dropout: float,
-    zoneout: float,
+    zoneout_rate: float,
     training: bool,
     time: int,
     batch: int,
@@ -68,17 +49,17 @@ def draw_noise(
     like: Tensor,
 ) -> Noise:
     """Masks for a state whose parts have the widths `sizes`, h first."""
-    if not recurrent_dropout and not zoneout:
+    if not recurrent_dropout and not zoneout_rate:
         return NONE
     keep = None
     if training and recurrent_dropout:
         keep = torch.empty(batch, sizes[0], device=like.device, dtype=like.dtype).bernoulli_(1 - recurrent_dropout)
         keep = keep.div_(1 - recurrent_dropout)
-    if not zoneout:
+    if not zoneout_rate:
         return Noise(keep, ())
     if not training:
-        return Noise(keep, tuple(zoneout for _ in sizes))
-    drawn = (_draw(torch.Size((time, batch, size)), zoneout, like.device) for size in sizes)
+        return Noise(keep, tuple(zoneout_rate for _ in sizes))
+    drawn = (_draw(torch.Size((time, batch, size)), zoneout_rate, like.device) for size in sizes)
     return Noise(keep, tuple(drawn))
 
 

@@ -1,8 +1,7 @@
 """Cells over time, in both directions, one layer above the other: the base of RNN, LSTM and GRU.
 
 `reference` calls every cell step by step (`harken.nn.recurrent.unroll`). `forward` computes the same by the backend
-that is fastest for the call (`harken.nn.recurrent.dispatch`). Both share the wiring of layers, directions, connections
-and lengths below.
+that is fastest for the call. Both share the wiring of layers, directions, connections and lengths below.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from harken.kernels.recurrent.call import Backend, Call, Direction
+from harken.kernels.backend import choose
+from harken.kernels.recurrent.call import Call, Direction, RecurrentBackend
 from harken.kernels.recurrent.cudnn import flatten_for_cudnn
 from harken.kernels.recurrent.packing import PaddedLayout, check_lengths, check_shape
 from harken.kernels.settings import is_device_only
 from harken.nn.recurrent.cell import Cell, State
 from harken.nn.recurrent.connections import Connections
-from harken.nn.recurrent.dispatch import choose
 from harken.nn.recurrent.interop import accept_stored_names, split_name, weight_suffix
 from harken.nn.recurrent.options import StackOptions, check_dtype, check_input, non_default
 from harken.nn.recurrent.regularization import draw_noise
 from harken.nn.recurrent.trace import DirectionTrace, Trace
-from harken.nn.recurrent.unroll import MASKED
+from harken.nn.recurrent.unroll import backends, masked
 
 MORE_OPTIONS: dict[str, Any] = {"zoneout": 0.0, "recurrent_dropout": 0.0, "connections": None}  # and their defaults
 
@@ -118,7 +117,7 @@ class Stack(nn.Module):
         if x.shape[0] == 0:
             output, last = self._empty(x)
         else:
-            output, last, traces = self._run(choose(call), call, state, cells)
+            output, last, traces = self._run(choose(backends(cells), call), call, state, cells)
         output, after = self._unbatched(input, output, last)
         return (output, after, Trace(traces)) if trace else (output, after)
 
@@ -126,13 +125,14 @@ class Stack(nn.Module):
         """Compute what `forward` does cell by cell and step by step; the same layout of input and output."""
         cells = self._bind()
         x, state = self._batched(input, hx, cells[0])
-        output, last, _ = self._run(MASKED, self._call(x, lengths, False, cells), state, cells)
+        output, last, _ = self._run(masked(cells), self._call(x, lengths, False, cells), state, cells)
         return self._unbatched(input, output, last)
 
     def backend(self, input: Tensor, lengths: Tensor | None = None, trace: bool = False) -> str:
         """The name of the backend that `forward` uses for this call."""
         cells = self._bind()
-        return choose(self._call(self._batched(input, None, cells[0])[0], lengths, trace, cells)).name
+        call = self._call(self._batched(input, None, cells[0])[0], lengths, trace, cells)
+        return choose(backends(cells), call).name
 
     def _bind(self) -> list[Cell]:
         """All cells. They read the stack's parameters; where something else has replaced them (a parametrization, such
@@ -155,7 +155,7 @@ class Stack(nn.Module):
         return current
 
     def _run(
-        self, backend: Backend, call: Call, state: State | None, cells: list[Cell]
+        self, backend: RecurrentBackend, call: Call, state: State | None, cells: list[Cell]
     ) -> tuple[Tensor, State, list[list[DirectionTrace]]]:
         """All layers, one above the other: x (B, T, I) -> (B, T, H x directions), last states, traces."""
         takes_padded = backend.takes_padded or (backend.takes_equal and call.lengths is None)
@@ -186,7 +186,8 @@ class Stack(nn.Module):
     def _call(self, x: Tensor, lengths: Tensor | None, trace: bool, cells: list[Cell]) -> Call:
         return Call(
             x,
-            cells[0],
+            cells[0].weight_hh,
+            cells[0].state_sizes,
             self.bidirectional,
             lengths,
             kind=cells[0].kind if all(cell.is_plain for cell in cells) else None,
@@ -215,7 +216,7 @@ class Stack(nn.Module):
         rates = self.options.recurrent_dropout, self.options.zoneout, self.training
         noise = draw_noise(*rates, layout.time, layout.batch, cell.state_sizes, like).sorted(layout.sorted_indices)
         first = None if state is None else layout.sort(tuple(part[number] for part in state))
-        return Direction(cell, first, noise, reverse=number % self.directions == 1)
+        return Direction(number, cell.tensors(), first, noise, reverse=number % self.directions == 1)
 
     def cells_of_all(self) -> list[Cell]:
         """All cells, layer by layer."""
@@ -292,5 +293,5 @@ class Stack(nn.Module):
         if cell.weight_ih.is_cuda:
             depths = range(self.num_layers)
             whole = self.options.connections is None
-            for cells in [list(self.cells)] if whole else [self.cells_of(depth) for depth in depths]:
-                flatten_for_cudnn(cells, self.bidirectional)
+            for cells in [self.cells_of_all()] if whole else [self.cells_of(depth) for depth in depths]:
+                flatten_for_cudnn([each.tensors() for each in cells], cell.kind, self.bidirectional)

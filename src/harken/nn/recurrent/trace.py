@@ -23,9 +23,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harken.kernels.recurrent.call import Noise
 from harken.kernels.recurrent.packing import Layout
 from harken.nn.recurrent.cell import Cell, State
-from harken.nn.recurrent.regularization import Noise
+from harken.nn.recurrent.regularization import zoneout
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Recurrence:
         """Step t of the first rows: a state before it -> the state after it."""
         rows = state[0].shape[0]
         new = self.cell.step(self.inputs[time][:rows], state, self.cell.products(), self.noise.mask(rows)).state
-        return self.noise.zone(time, state, new)
+        return zoneout(self.noise, time, state, new)
 
 
 def _part(name: str, description: str) -> Any:

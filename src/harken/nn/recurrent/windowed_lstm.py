@@ -33,14 +33,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.kernels.autograd import takes_torch_operators
 from harken.kernels.recurrent.packing import Layout
-from harken.kernels.recurrent.windowed_lstm import windowed_lstm
-from harken.kernels.settings import kernels_enabled
+from harken.kernels.recurrent.windowed_lstm import WINDOWED_LSTM
 from harken.nn.recurrent.cell import State
 from harken.nn.recurrent.layers import initialize
 from harken.nn.recurrent.lstm import LSTMCell, LSTMState
-from harken.nn.recurrent.regularization import Noise
+from harken.nn.recurrent.regularization import NONE
 from harken.nn.recurrent.trace import DirectionTrace, Recurrence, Trace
 
 SHARPNESS = 2.0  # β at first: a deviation of half a character
@@ -49,7 +47,7 @@ SHARPNESS = 2.0  # β at first: a deviation of half a character
 class Look(NamedTuple):
     """The view of one step."""
 
-    seen: Tensor  # w (B, E)
+    view: Tensor  # w (B, E)
     position: Tensor  # κ (B, K)
     weights: Tensor  # φ (B, U)
 
@@ -79,15 +77,15 @@ class GaussianWindow(nn.Module):
         middles = torch.arange(characters.shape[1], device=hidden.device) + 0.5  # (U,)
         bumps = torch.exp(-sharpness[:, :, None] * (position[:, :, None] - middles).square())  # (B, K, U)
         weights = torch.bmm(weight[:, None], bumps)[:, 0] * mask  # (B, U)
-        seen = torch.bmm(weights[:, None], characters)[:, 0]  # (B, E)
-        return Look(seen, position, weights)
+        view = torch.bmm(weights[:, None], characters)[:, 0]  # (B, E)
+        return Look(view, position, weights)
 
 
 class Windowed(NamedTuple):
     """The results of a whole sequence."""
 
     hidden: Tensor  # h (B, T, H)
-    seen: Tensor  # w (B, T, E)
+    view: Tensor  # w (B, T, E)
     weights: Tensor  # φ (B, T, U); from `forward` without a gradient
 
 
@@ -110,13 +108,13 @@ class WindowedLSTM(nn.Module):
         mask = _all(characters) if mask is None else mask
         if trace:
             return self._unroll(values, characters, mask)
-        if not self.cell.is_plain or not kernels_enabled() or takes_torch_operators():
+        if not self.cell.is_plain or not WINDOWED_LSTM.supports():
             return self.reference(values, characters, mask)
         from_value, from_window = self.cell.weight_ih.split([self.input_size, characters.shape[2]], 1)
         inputs = F.linear(values, from_value, self.cell.summed_bias())  # (B, T, 4 H)
         joint = torch.cat([self.cell.weight_hh, from_window], 1)
         project = self.window.project
-        return Windowed(*windowed_lstm(inputs, joint, project.weight, project.bias, characters, mask))
+        return Windowed(*WINDOWED_LSTM.run(inputs, joint, project.weight, project.bias, characters, mask))
 
     def reference(self, values: Tensor, characters: Tensor, mask: Tensor | None = None) -> Windowed:
         """All steps, one after the other."""
@@ -124,22 +122,22 @@ class WindowedLSTM(nn.Module):
 
     def _unroll(self, values: Tensor, characters: Tensor, mask: Tensor) -> tuple[Windowed, Trace]:
         state: State = self.cell.start(values[:, 0])
-        seen, position = self.start(characters)
+        view, position = self.start(characters)
         products = self.cell.products()
         inputs: list[Tensor] = []
         before: list[State] = []
         steps: list[dict[str, Tensor]] = []
         looks: list[tuple[Tensor, ...]] = []
         for value in values.unbind(1):
-            inputs.append(self.cell.project_input(torch.cat([value, seen], -1)))
+            inputs.append(self.cell.project_input(torch.cat([value, view], -1)))
             before.append(state)
             step = self.cell.step(inputs[-1], state, products)
             state = step.state
-            seen, position, weights = self.window(state[0], position, characters, mask)
+            view, position, weights = self.window(state[0], position, characters, mask)
             steps.append({**step.gates, "hidden": state[0], "cell": state[1]})
-            looks.append((state[0], seen, weights))
+            looks.append((state[0], view, weights))
         by_name = {name: [step[name] for step in steps] for name in steps[0]}
-        recurrence = Recurrence(self.cell, inputs, before, Noise(None, ()))
+        recurrence = Recurrence(self.cell, inputs, before, NONE)
         windowed = Windowed(*(torch.stack(part, 1) for part in zip(*looks, strict=True)))
         return windowed, Trace([[DirectionTrace(by_name, Layout.of(None, len(values), len(steps)), recurrence)]])
 
@@ -148,10 +146,10 @@ class WindowedLSTM(nn.Module):
         return characters.new_zeros(len(characters), characters.shape[2]), self.window.start(len(characters))
 
     def step(
-        self, value: Tensor, state: LSTMState, seen: Tensor, position: Tensor, characters: Tensor, mask: Tensor
+        self, value: Tensor, state: LSTMState, view: Tensor, position: Tensor, characters: Tensor, mask: Tensor
     ) -> tuple[LSTMState, Look]:
         """x (B, I), the last state, w and κ -> the new state, and what it sees."""
-        state = self.cell(torch.cat([value, seen], -1), state)
+        state = self.cell(torch.cat([value, view], -1), state)
         return state, self.window(state[0], position, characters, mask)
 
 

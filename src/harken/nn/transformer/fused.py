@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.kernels import linear as linear_kernel
-from harken.kernels import residual_norm as residual_kernel
+from harken.kernels.linear import LINEAR
+from harken.kernels.residual_norm import RESIDUAL_NORM
 from harken.nn.dropout import Dropout
 from harken.nn.fake_int8 import operands
 
@@ -33,8 +33,8 @@ class DropoutSeed(NamedTuple):
 
 def linear(layer: nn.Linear, values: Tensor, relu: bool = False) -> Tensor:
     """x W^T + b, or max(0, x W^T + b): (T, D) -> (T, E)."""
-    if layer.bias is not None and linear_kernel.is_supported(values):
-        return linear_kernel.linear(*operands(layer, values), layer.bias, relu)
+    if layer.bias is not None and LINEAR.supports(values):
+        return LINEAR.run(*operands(layer, values), layer.bias, relu)
     output = layer(values)
     return F.relu(output) if relu else output
 
@@ -49,9 +49,9 @@ def residual_norm(
 ) -> tuple[Tensor, Tensor]:
     """x' = x + dropout(c + b) and norm(x'), each (T, D); without a bias b = 0."""
     bias = torch.zeros_like(norm.bias) if bias is None else bias
-    if residual_kernel.is_supported(values, values.shape[-1]):
+    if RESIDUAL_NORM.supports(values):
         p = dropout.p if dropout.training else 0.0
         vectors = bias, norm.weight, norm.bias
-        return residual_kernel.residual_norm(values, change, *vectors, *seed, norm.eps, p)
+        return RESIDUAL_NORM.run(values, change, *vectors, *seed, norm.eps, p)
     values = values + dropout(change + bias)
     return values, norm(values)

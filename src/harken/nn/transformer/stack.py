@@ -41,7 +41,7 @@ from harken.nn.transformer.fused import DropoutSeed
 
 CALLS = 3  # of dropout in a block at most
 CAPACITY = 64  # tokens for which a cache is allocated at first
-BlockCall = Callable[[int, Any, Tensor], tuple[Tensor, Tensor | None]]  # layer, block, values -> values, weights
+BlockCall = Callable[[int, Any, Any], tuple[Any, Tensor | None]]  # layer, block, values -> values, weights
 
 
 class _Stack(nn.Module):
@@ -106,11 +106,16 @@ class _Stack(nn.Module):
 
     def run(self, values: Tensor, call: BlockCall) -> tuple[Tensor, list[Tensor]]:
         """(B, T, D) through all blocks and the last norm -> (B, T, D), and the weights that `call` gave."""
+        values, weights = self.run_blocks(values, call)
+        return self.norm(values), weights
+
+    def run_blocks(self, values: Any, call: BlockCall) -> tuple[Any, list[Tensor]]:
+        """All blocks: whatever `call` takes from block to block, and the weights that it gave."""
         weights: list[Tensor] = []
         for layer, block in enumerate(self.blocks):
             values, of_layer = call(layer, block, values)
             weights += [] if of_layer is None else [of_layer]
-        return self.norm(values), weights
+        return values, weights
 
     def run_block(self, block: Callable[..., Any], *arguments: Any, preserve_rng_state: bool = True) -> Any:
         """The block's outputs."""
@@ -126,10 +131,13 @@ class _Stack(nn.Module):
             mask: what a token sees of its own sentence.
             memory: in a decoder the memory (S, D), and what a token sees of its source.
         """
-        values, inputs = self.add_positions(values, mask.positions), None
-        for layer, (block, following) in enumerate(zip(self.blocks, self.following_norms(), strict=True)):
-            arguments = values, inputs, following, seed.at(CALLS * layer), mask, *memory
-            values, inputs = self.run_block(block.packed, *arguments, preserve_rng_state=False)  # type: ignore[arg-type]
+        following = self.following_norms()
+
+        def call(layer: int, block: Any, values_and_inputs: Any) -> tuple[Any, None]:
+            arguments = *values_and_inputs, following[layer], seed.at(CALLS * layer), mask, *memory
+            return self.run_block(block.packed, *arguments, preserve_rng_state=False), None
+
+        (values, inputs), _ = self.run_blocks((self.add_positions(values, mask.positions), None), call)
         output: Tensor = self.norm(values) if inputs is None else inputs
         return output
 

@@ -91,14 +91,14 @@ def infer_file(path: Path, task: str | None, text: str | None, target: str | Non
     raise UserError(f"{path} is plain text, which a {task} recipe does not read; give a table, or --task language")
 
 
-def infer_babi(place: Path, files: Sequence[Path]) -> Inferred | None:
+def infer_babi(root: Path, files: Sequence[Path]) -> Inferred | None:
     """The bAbI tasks in a folder or archive; None where none of its files is one to train on."""
     names = [(path.parent.name, match) for path in files if (match := BABI_NAME.fullmatch(path.name))]
     folders = [folder for folder, match in names if match[3] == "train"]
     if not folders:
         return None
     folder = "en" if "en" in folders else folders[0]
-    data = {"dir": str(place)} | ({} if folder in ("en", place.name) else {"folder": folder})
+    data = {"dir": str(root)} | ({} if folder in ("en", root.name) else {"folder": folder})
     return Inferred("answer", f"{folders.count(folder)} bAbI tasks", data)
 
 

@@ -56,6 +56,8 @@ def infer_series(table: Table, target: str | None) -> Inferred:
     data |= {"season": season, "window": max(2, min(window, count // 4)), "horizon": horizon}
     if calendar := _calendar(step, count):
         data["calendar"] = calendar
+    if any((part.observed <= 0).any() for part in series):
+        data["transform"] = "none"  # also where the training part alone has a logarithm
     tried = ", ".join(f"{length} {error:.3g}" for length, error in errors.items())
     reason += "; no season" if season == 1 else f"; a season of {season}"
     reason += f", by the error of seasonal naive on validation: {tried}" if tried else ""

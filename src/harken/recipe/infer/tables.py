@@ -32,7 +32,8 @@ def infer_table(table: Table, task: str | None, text: str | None, target: str | 
     except Undecided as undecided:
         undecided.sample = table
         raise
-    inferred.sample = table
+    if not inferred.facts():  # a row is no signal and no series: the columns are what there is to see
+        inferred.sample = table
     return inferred
 
 

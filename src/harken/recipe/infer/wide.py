@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from harken.data.io.table import is_number, table_rows
 from harken.data.series.dates import read_date
-from harken.recipe.infer.columns import Column, Table
+from harken.recipe.infer.columns import Column, Table, format_facts, format_labels, length_facts
 from harken.recipe.infer.inferred import Conversion, Inferred
 
 SHORTEST_ROW = 9  # cells of a row that holds a signal or a series
@@ -23,7 +24,13 @@ def signals_in_rows(table: Table) -> Inferred | None:
     if not first.is_label or last.is_label or not all(is_number(cell) for row in rows for cell in row if cell.strip()):
         return None
     data = {"kind": "signal", "format": "ucr", "train": table.path}
-    return Inferred("classify", f"a signal a row after one of {first.distinct} labels", data)
+    steps = format_facts(length_facts([sum(bool(cell.strip()) for cell in row) - 1 for row in table.rows]))
+    facts = {
+        "signals": f"{len(table.rows):,}{' looked at' * table.is_cut}; steps: {steps}",
+        "labels": format_labels(dict(Counter(row[0] for row in table.rows).most_common())),
+    }
+    reason = f"a signal a row after one of {first.distinct} labels"
+    return Inferred("classify", reason, data, facts=lambda: facts)
 
 
 def series_in_rows(table: Table) -> Inferred | None:
@@ -36,7 +43,8 @@ def series_in_rows(table: Table) -> Inferred | None:
         return None
     if not all(row[1].strip() and all(is_number(cell) for cell in row[1:] if cell.strip()) for row in rows):
         return None
-    count = min(sum(bool(cell.strip()) for cell in row) - 1 for row in table.rows)
+    counts = [sum(bool(cell.strip()) for cell in row) - 1 for row in table.rows]
+    count = min(counts)
 
     def lines() -> Iterator[str]:
         _, every = table_rows(table.path, header=table.has_header, encoding=table.encoding)
@@ -48,4 +56,7 @@ def series_in_rows(table: Table) -> Inferred | None:
     horizon = max(1, min(6, count // 10))
     data = {"target_column": "value", "group": "series", "date_column": "none", "season": 1, "horizon": horizon}
     data |= {"window": max(2, min(36, count // 4))}
-    return Inferred("forecast", "a series a row", data, {}, {"train": Conversion(".jsonl", lines)})
+    if any(float(cell) <= 0 for row in table.rows for cell in row[1:] if cell.strip() and is_number(cell)):
+        data["transform"] = "none"
+    facts = {"series": f"{len(counts):,}; steps: {format_facts(length_facts(counts))}"}
+    return Inferred("forecast", "a series a row", data, {}, {"train": Conversion(".jsonl", lines)}, facts=lambda: facts)

@@ -54,6 +54,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         splitting_tags=TEXT,
         ignore_tags=TEXT,
         context=STRING,
+        model={**STRING, "description": "name of a served model, such as an adapter; DeepL has none"},
     ),
 )
 async def translate(request: Request) -> Response:
@@ -65,8 +66,9 @@ async def translate(request: Request) -> Response:
         raise ApiError(400, "Parameter 'text' not specified.")
     source, target = languages_of(serving, given)
     glossary = find_glossary(serving, client, given, source, target)
+    terms = glossary.terms if glossary else ()
     results = await translate_texts(
-        request, client, texts, reader_of(given), source, target, glossary=glossary.terms if glossary else ()
+        request, client, texts, reader_of(given), source, target, glossary=terms, model=given.text("model")
     )
     answer = [
         {"detected_source_language": detected.language.upper(), "text": best[0], "billed_characters": len(text)}

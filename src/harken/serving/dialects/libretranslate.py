@@ -53,6 +53,7 @@ def answers(*statuses: int) -> dict[str, Any]:
         target=STRING,
         format={"type": "string", "enum": ["text", "html"]},
         alternatives={"type": "integer", "minimum": 0, "maximum": MAX_ALTERNATIVES},
+        model={**STRING, "description": "name of a served model, such as an adapter; LibreTranslate has none"},
         api_key=STRING,
     ),
 )
@@ -78,6 +79,7 @@ async def translate(request: Request) -> Response:
         None if source == "auto" else source,
         target,
         alternatives=0 if form == "html" else count,
+        model=given.text("model"),
     )
     is_list = given.is_list("q")
     values: dict[str, list[Any]] = {"translatedText": [best[0] for _, best in results]}

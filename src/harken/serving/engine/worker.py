@@ -33,14 +33,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harken.machine import available_cores
 from harken.registry import import_plugins, plugin_places
 
+if TYPE_CHECKING:
+    from harken.tasks.interface import Operation
+
 Message = tuple[Any, ...]
-HOOKED = ("attention", "gates")  # operations that change the model while they run
-THREADED = ("translate",)  # operations whose streams search in a thread
 BEAT_SECONDS = 0.5  # between two signs of life of a worker process
 DIRECT_BYTES = 16_384  # of a message that is written at once: a socket that takes anything has room for so much
 
@@ -127,8 +128,7 @@ class WorkerLoop:
         def is_cancelled() -> bool:
             return number in self._cancelled
 
-        is_hooked = operation in HOOKED or bool(options.get("masked_heads"))
-        while self._threaded and (is_hooked or not self._is_on_cpu(model)) and not is_cancelled():
+        while self._threaded and self._is_exclusive(model, operation, options) and not is_cancelled():
             self._advance(sorted(self._threaded))
         if is_cancelled():
             self.send(("end", number))
@@ -150,7 +150,7 @@ class WorkerLoop:
             self._streams[number] = run_stream(
                 self.models[model], operation, item, options, lambda: number in self._cancelled
             )
-            if operation in THREADED:
+            if getattr(self._operation(model, operation), "streams_in_thread", False):
                 self._threaded.add(number)
         except Exception as error:
             _report(error)
@@ -184,9 +184,19 @@ class WorkerLoop:
             job_of(loaded.recipe.task).prepare_serving(loaded)
         self.send(("loaded", name, facts_of(loaded)))
 
-    def _is_on_cpu(self, model: str) -> bool:
+    def _operation(self, model: str, name: str) -> Operation | None:
+        """The declaration of an operation of a model; None for one that needs no model."""
+        from harken.serving.operations import operations_of
+
+        loaded = self.models.get(model)
+        return None if loaded is None else operations_of(loaded.recipe.task).get(name)
+
+    def _is_exclusive(self, model: str, name: str, options: dict[str, Any]) -> bool:
+        """Whether no search of a stream may use the model while an operation runs."""
+        operation = self._operation(model, name)
         device = getattr(self.models.get(model), "device", None)
-        return getattr(device, "type", "cpu") == "cpu"
+        is_on_cpu = getattr(device, "type", "cpu") == "cpu"
+        return not is_on_cpu or (operation is not None and operation.is_exclusive(options))
 
     def _advance(self, numbers: Sequence[int] | None = None) -> None:
         """One event of every stream, or of some."""

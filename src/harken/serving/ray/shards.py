@@ -2,7 +2,7 @@
 
     lines -> windows -> shards -> rounds -> map_batches -> translated shards, in any order
 
-Windows are those of `harken.tasks.translate.lines`, and a shard is several whole windows, so every line has the
+Windows are those of `harken.tasks.translate.files.lines`, and a shard is several whole windows, so every line has the
 neighbours in its batch that it has on one machine, and the output is the same to the byte. A round is what the driver
 holds in memory at a time. A task whose node dies is run again by Ray on another.
 
@@ -115,7 +115,7 @@ def cut_rounds(
         window: as in `Translator.translate_lines`.
         skip: shards that end at or before this line are left out.
     """
-    from harken.tasks.translate.lines import Reader
+    from harken.tasks.translate.files.lines import Reader
 
     reader = Reader(lines, None, window)
     shards: list[Shard] = []
@@ -142,7 +142,7 @@ def translate_shard(shard: Shard, job: ShardJob) -> TranslatedShard:
     Raises:
         UserError: as `Translator.translate_lines`.
     """
-    from harken.tasks.translate.lines import translate_lines
+    from harken.tasks.translate.files.lines import translate_lines
 
     translator, *others = _load(job.folders, job.device)
     options = {**job.options, **({"ensemble": others} if others else {})}

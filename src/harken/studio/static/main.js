@@ -7,6 +7,7 @@ const VIEWS = {
   search: ["Search", "The beam, step by step: which prefixes were kept, which were dropped, and why the first one won."],
   compare: ["Compare", "Two models, or one with two settings, on the same sentence."],
   train: ["Train", "Curves of finished and running trainings, read from their folders."],
+  learn: ["Learn", "Eight chapters from one-hot vectors to the Transformer: predict, then look; live figures, exercises that answer."],
   lab: ["Lab", "Claims about sequence models, measured on this machine."],
   jobs: ["Other jobs", "Classify, tag, generate, forecast, transcribe, caption and write by hand."],
 };

@@ -7,7 +7,8 @@ const GAP = 4; // pixels between words
 const tint = (share) => (share > 0.02 ? `color-mix(in srgb, var(--warm) ${Math.round(45 * share)}%, transparent)` : "transparent");
 const blue = (share) => (share > 0.02 ? `color-mix(in srgb, var(--ink) ${Math.round(38 * share)}%, transparent)` : "transparent");
 
-// Where words are drawn and how many parts they need, measured again whenever the box changes its size.
+// Where words are drawn, how many parts they need, and whether one side runs from right to left and the other does not;
+// measured again whenever the box changes its size.
 function usePlaces(box, dependencies) {
   const [places, setPlaces] = useState(null);
   useLayoutEffect(() => {
@@ -18,13 +19,14 @@ function usePlaces(box, dependencies) {
         return { x: place.left + place.width / 2 - frame.left, top: place.top - frame.top, bottom: place.bottom - frame.top, width: place.width };
       });
       const source = of("source"), target = of("target"), longest = Math.max(...[source, target].map((row) => sum(row.map((word) => word.width + GAP))));
-      setPlaces({ source, target, parts: longest <= frame.width + GAP ? 1 : Math.ceil(longest / (0.9 * frame.width)) });
+      const directions = new Set([...box.current.querySelectorAll(".words")].map((row) => getComputedStyle(row).direction));
+      setPlaces({ source, target, opposite: directions.size > 1, parts: longest <= frame.width + GAP ? 1 : Math.ceil(longest / (0.9 * frame.width)) });
     };
     measure();
     const watcher = new ResizeObserver(measure);
     watcher.observe(box.current);
     return () => watcher.disconnect();
-  }, [...dependencies, places?.parts]);
+  }, [...dependencies, places?.parts, places?.opposite]);
   return places;
 }
 
@@ -68,7 +70,7 @@ export function Ribbon({ result, languages = [], onWord, chosen, differs = [], g
   });
   const parts = places?.parts ?? 1, sources = cut(result.source_words, places?.source, parts), targets = cut(result.words, places?.target, parts);
   return html`
-    <div class=${`ribbon ${result.attention ? "" : "bare"} ${parts > 1 ? "wrapped" : ""}`} ref=${box}>
+    <div class=${`ribbon ${result.attention ? "" : "bare"} ${parts > 1 ? "wrapped" : ""} ${places?.opposite ? "opposite" : ""}`} ref=${box}>
       <${Links} places=${places} attention=${result.attention} active=${active} />
       ${sources.map((words, part) => html`<div class="words source" role="group" aria-label="Source words" dir="auto" lang=${languages[0]}>
         ${words.map(([word, s]) => html`<button key=${s} type="button" class=${`word ${word.unknown ? "unknown" : ""} ${gone.includes(s) ? "gone" : ""} ${active?.side === "source" && active.at === s ? "on" : ""}`}

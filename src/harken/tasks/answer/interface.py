@@ -1,14 +1,15 @@
-"""How question answering is used: `harken answer`, `POST /v1/answer`."""
+"""The interface of question answering: `harken answer`, `POST /v1/answer`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from harken.errors import UserError
 from harken.tasks.interface import Argument, Input, Interface, Option, Options, Reading
+from harken.tasks.operations import GATES
 
 if TYPE_CHECKING:
     from harken.data.text.questions import Question
@@ -36,10 +37,10 @@ FILE = Argument("file", Path | None, "Facts, one a line, oldest first; lines end
 class Stories(Input):
     """Facts line by line, and a question where a line ends in one; an empty line begins a new story."""
 
-    request: ClassVar[type] = StoryRequest
     is_replaceable: ClassVar[bool] = True
     is_many_lines: ClassVar[bool] = True
     argument: Argument = FILE
+    request: type = field(default=StoryRequest, kw_only=True)
 
     def examples(self, job: Any, model: Any, items: Sequence[Mapping[str, Any]]) -> list[Question]:
         from harken.data.text.questions import Question
@@ -88,6 +89,6 @@ INTERFACE = Interface(
     ),
     usage="harken answer {} story.txt",
     unit="questions",
-    operations=("gates",),
+    operations=(GATES,),
     is_live=True,
 )

@@ -15,7 +15,7 @@ from harken.recipe import Recipe
 
 
 class AnswerDataConfig(DataTable):
-    """Where the questions come from: generated stories, the bAbI tasks, or files; exactly one of the three."""
+    """The source of the questions: generated stories, the bAbI tasks, or files; exactly one of the three."""
 
     corpus: Literal["stories"] | None = Field(default=None, description='A generated corpus: "stories".')
     size: Annotated[int, Field(gt=0)] | None = Field(

@@ -1,4 +1,4 @@
-"""How captioners are used: `harken caption`, `POST /v1/caption`."""
+"""The interface of captioners: `harken caption`, `POST /v1/caption`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 from harken.search.descriptions import DecodingKeys, TextKeys
-from harken.tasks.interface import Argument, Files, Interface, Option, Options, search_fields
+from harken.tasks.interface import MAX_SERVED_BEAM, Argument, Files, Interface, Option, Options, search_fields
 
 TEXT_ONLY = TextKeys.__annotations__.keys() - DecodingKeys.__annotations__.keys()  # options without a meaning here
 PICTURES = Argument(
     "images", list[Path], "PNG or JPEG files, or folders of them.", is_required=True, metavar="IMAGE..."
 )
-BEAM = Option("live hypotheses; 1 is greedy search; default: the recipe's", ge=1, le=1000, served_le=64)
+BEAM = Option("live hypotheses; 1 is greedy search; default: the recipe's", ge=1, le=1000, served_le=MAX_SERVED_BEAM)
 SEARCH = [(name, Annotated[field.kind, field.option], None) for name, field in search_fields(TEXT_ONLY).items()]
 CaptionOptions = make_dataclass(
     "CaptionOptions", [("beam", Annotated[int | None, BEAM], None), *SEARCH], bases=(Options,), frozen=True

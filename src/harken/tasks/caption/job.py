@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harken.data.fingerprints import InputFile
-from harken.data.images.caption_table import pictures_of, read_caption_corpus, read_captions
+from harken.data.images.caption_table import (
+    pictures_of,
+    read_caption_corpus,
+    read_captions,
+    split_captions,
+)
 from harken.data.images.captioned import CaptionCorpus, Captioned
 from harken.data.io.table import read_table
 from harken.data.tokenizers.base import train_tokenizer
@@ -42,6 +47,11 @@ class CaptionJob(Job):
 
     def load_data(self, recipe: CaptionRecipe) -> CaptionCorpus:
         return read_caption_corpus(recipe.data)
+
+    def load_table(self, recipe: CaptionRecipe, table: dict[str, list[Any]]) -> CaptionCorpus:
+        data = recipe.data
+        pictures = read_captions(table, data.images, data.image_size, data.image_column, data.caption_column)
+        return split_captions(data, str(data.train), {"train": pictures})
 
     def input_files(self, recipe: CaptionRecipe) -> list[InputFile]:
         """The tables, and the pictures that each of them names."""

@@ -17,7 +17,7 @@ from harken.search.config import SearchConfig
 
 
 class CaptionDataConfig(DataTable):
-    """Where the images come from: generated scenes, a Flickr8k folder, or a table of files."""
+    """The source of the images: generated scenes, a Flickr8k folder, or a table of files."""
 
     older: ClassVar[Mapping[str, str]] = {"table": "train"}
 
@@ -58,7 +58,7 @@ class CaptionDataConfig(DataTable):
 
 
 class CaptionTokenizerConfig(Section):
-    """How captions are tokenized."""
+    """The tokenizer of captions."""
 
     kind: Literal["word", "bpe", "unigram", "character"] = Field(
         "word", description="words, with one attention map each, or subwords, whose maps are averaged"

@@ -18,6 +18,7 @@ import torch
 from harken.data.text.labelled import cleaned
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
+from harken.inspection.figure.text import left_to_right
 from harken.metrics.calibration import softmax
 from harken.models.build import build_encoder
 from harken.models.heads.classifier import ClassifierModel
@@ -144,7 +145,7 @@ class Classifier(LabelledPredictor[ClassifyRecipe, ClassifierModel]):
 
     def title_of(self, example: Any) -> str:
         probabilities = self.predict_proba([example])[0]
-        return f"{self.classes[int(probabilities.argmax())]} {probabilities.max():.2f}"
+        return f"{left_to_right(self.classes[int(probabilities.argmax())])} {probabilities.max():.2f}"
 
 
 def build_classifier(

@@ -1,4 +1,4 @@
-"""How classifiers are used: `harken classify`, `POST /v1/classify`."""
+"""The interface of classifiers: `harken classify`, `POST /v1/classify`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from harken.tasks.interface import MAX_COUNT, Examples, Interface, Option, Options
+from harken.tasks.operations import ATTENTION, GATES
 
 SIGNAL_FILES = (".npz", ".npy", ".csv", ".tsv", ".ts")
 
@@ -28,6 +29,6 @@ INTERFACE = Interface(
         "harken classify runs/gestures signals.npz --top 3",
     ),
     usage="harken classify {} examples",
-    operations=("attention", "gates"),
+    operations=(ATTENTION, GATES),
     is_live=True,
 )

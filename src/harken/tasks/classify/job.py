@@ -78,11 +78,12 @@ class ClassificationTask(LabelledTask[ClassifierModel]):
         return ValidationBatch(*batch, torch.from_numpy(self.ngram_logits[indices]))
 
     def loss(self, model: ClassifierModel, batch: LabelledBatch) -> tuple[Tensor, int]:
-        return self.loss_of(model, *batch), len(batch.targets)
+        return self.loss_of(model, *batch, self.settings.label_smoothing), len(batch.targets)
 
-    def _loss(self, model: ClassifierModel, values: Any, lengths: Tensor | None, labels: Tensor) -> Tensor:
+    def _loss(
+        self, model: ClassifierModel, values: Any, lengths: Tensor | None, labels: Tensor, smoothing: float
+    ) -> Tensor:
         weights = None if self.weights is None else self.weights.to(labels.device)
-        smoothing = self.settings.label_smoothing
         losses = [
             F.cross_entropy(logits.float(), labels, weights, reduction="sum", label_smoothing=smoothing)
             for logits, _ in model.each(values, lengths)  # (B, K)

@@ -1,4 +1,4 @@
-"""How an ELMo is used: `harken vectors`, `POST /v1/vectors`."""
+"""The interface of an ELMo: `harken vectors`, `POST /v1/vectors`."""
 
 from __future__ import annotations
 

@@ -150,6 +150,10 @@ class ElmoJob(LinesJob):
     cuts_at_end = True
     artifacts = (VOCABULARY,)
 
+    def context_shape(self, recipe: ElmoRecipe) -> tuple[int, int]:
+        """The words and each layer, both directions side by side: (L + 1, 2 D)."""
+        return recipe.model.layers + 1, 2 * recipe.model.width
+
     def prepare_data(self, recipe: ElmoRecipe, text: TextCorpus, folder: Path, resuming: bool) -> Prepared:
         valid, lines = sentences_of(text.valid, recipe.data), text.train
         counts = word_counts(lines, recipe.data)

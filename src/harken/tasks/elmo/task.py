@@ -56,7 +56,7 @@ class ElmoRows(WordRows):
 
 
 def word_counts(lines: Sequence[str], config: LinesConfig) -> dict[str, int]:
-    """How often each word occurs in lines, in the order of first occurrence."""
+    """The counts of the words in lines, in the order of first occurrence."""
     rows = rows_of(lines)
 
     def count(texts: Iterable[str]) -> Counter[str]:
@@ -90,7 +90,7 @@ def learn_vocabulary(sentences: Sequence[Sequence[str]], size: int, min_count: i
 
 
 def vocabulary_of(counts: Mapping[str, int], size: int, min_count: int) -> Vocabulary:
-    """As `learn_vocabulary`, from counted words."""
+    """The vocabulary of counted words."""
     letters = Counter(letter for word, count in counts.items() for letter in word * min(count, 2))
     words = [word for word, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])) if count >= min_count]
     return Vocabulary([], words[: size - len(SPECIALS)], sorted(letters))

@@ -89,11 +89,11 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
 
     @property
     def named_ahead(self) -> int:
-        """How many covariates have to be known ahead, beside those that follow from the dates."""
+        """The number of covariates that have to be known ahead, beside those that follow from the dates."""
         return self.ends.known - 2 * len(self.recipe.data.calendar)
 
     def attention_figure(self, example: str) -> Picture:
-        """How much each step of the past moves the forecast, under the curve: of a file, or by a series' name."""
+        """The influence of each step of the past on the forecast, under the curve: of a file, or by a series' name."""
         series, origin = self._named(example)
         return self.forecast_at(series, origin, looking=True).picture()
 

@@ -1,9 +1,9 @@
-"""How forecasters are used: `harken forecast`, `POST /v1/forecast`."""
+"""The interface of forecasters: `harken forecast`, `POST /v1/forecast`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -56,9 +56,9 @@ FILE = Argument(
 class Pasts(Input):
     """The past of one or more series: a table, or the model's own data. An example is a `PastRequest`."""
 
-    request: ClassVar[type] = PastRequest
     opens_files: ClassVar[bool] = True
     argument: Argument = FILE
+    request: type = field(default=PastRequest, kw_only=True)
 
     def examples(self, job: Any, model: Any, items: Sequence[Mapping[str, Any]]) -> list[PastRequest]:
         return [PastRequest(item["past"], item["covariates"]) for item in items]

@@ -81,7 +81,7 @@ class ForecastDataConfig(DataTable):
 
     @property
     def layout(self) -> Layout:
-        """Which columns are what."""
+        """The roles of the columns."""
         target = [self.target_column] if isinstance(self.target_column, str) else self.target_column or []
         return Layout(
             target,

@@ -1,4 +1,4 @@
-"""How good a forecaster is, beside simple forecasts and fitted exponential smoothing.
+"""The scores of a forecaster, beside simple forecasts and fitted exponential smoothing.
 
 It is scored at rolling origins over a held-out part. At every row of the part, each method knows all rows before and
 forecasts up to `horizon` steps, no further than the part's end. MASE is scaled by the training part's seasonal

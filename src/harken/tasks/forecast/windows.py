@@ -139,8 +139,8 @@ class Transform:
         """Transform values for the network; a UserError where there is no logarithm."""
         if self.log and (values <= 0).any():
             raise UserError(
-                "the model works with logarithms of its series, but there are values of 0 or below; fix them, or set "
-                'data.transform = "none"'
+                "the model works with logarithms of its series, but there are values of 0 or below; fix them, or "
+                "train without: --set data.transform=none"
             )
         return np.log(values) if self.log else values
 

@@ -1,9 +1,9 @@
-"""How handwriting models are used: `harken write`, `POST /v1/write`."""
+"""The interface of handwriting models: `harken write`, `POST /v1/write`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 from harken.tasks.interface import MAX_COUNT, MAX_SEED, Argument, Input, Interface, Option, Options, Reading
@@ -43,9 +43,9 @@ TEXT = Argument("text", str | None, "What to write, in quotes; left out where th
 class Line(Input):
     """A text as the argument of the command, or nothing."""
 
-    request: ClassVar[type] = WriteRequest
     opens_files: ClassVar[bool] = True  # of drawings, for figures
     argument: Argument = TEXT
+    request: type = field(default=WriteRequest, kw_only=True)
 
     def examples(self, job: Any, model: Any, items: Sequence[Mapping[str, Any]]) -> list[str | None]:
         return [item["text"] or None for item in items]

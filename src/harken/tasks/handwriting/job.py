@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from harken.data.strokes.corpus import StrokeCorpus, read_strokes_corpus
+from harken.data.strokes.corpus import StrokeCorpus, read_strokes_corpus, table_strokes
 from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.files import read_npz, read_strokes
 from harken.data.tokenizers.base import Tokenizer
@@ -45,9 +45,13 @@ class HandwritingJob(Job):
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (ALPHABET,)
     interface = INTERFACE
     scored_files = "a file"
+    table_instead_of = ("corpus", "file", "valid", "test")
 
     def load_data(self, recipe: HandwritingRecipe) -> StrokeCorpus:
         return read_strokes_corpus(recipe.data)
+
+    def load_table(self, recipe: HandwritingRecipe, table: dict[str, list[Any]]) -> StrokeCorpus:
+        return table_strokes(table, recipe.data)
 
     def prepare_data(self, recipe: HandwritingRecipe, corpus: StrokeCorpus, folder: Path, resuming: bool) -> Prepared:
         tokenizer = None

@@ -77,8 +77,8 @@ class Recogniser(nn.Module):
     def points(self, rows: StrokeRows, chosen: np.ndarray | None = None) -> tuple[Tensor, Tensor]:
         """Points (B, T, 4), normalised, and lengths (B,)."""
         batch = rows.batch(np.arange(len(rows)) if chosen is None else chosen, float(self.deviation))
-        height = LOW * batch.place[..., 1:].cumsum(1)
-        return torch.cat([batch.place, height, batch.marks[..., :1]], -1), batch.lengths
+        height = LOW * batch.movement[..., 1:].cumsum(1)
+        return torch.cat([batch.movement, height, batch.marks[..., :1]], -1), batch.lengths
 
 
 def train_recogniser(

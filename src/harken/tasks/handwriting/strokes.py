@@ -59,7 +59,7 @@ class Strokes:
         return {"text": self.text, "strokes": strokes, "finished": self.finished}
 
     def window_picture(self, columns: int = 48) -> AlignmentMap:
-        """Which characters were looked at while writing: characters downwards, points of the pen across.
+        """The characters that were looked at while writing: characters downwards, points of the pen across.
 
         Args:
             columns: points that follow each other are put together until there are no more than this many.
@@ -94,7 +94,7 @@ class Drawings(Result):
 
     @property
     def notes(self) -> list[str]:  # type: ignore[override]
-        """How many were cut off."""
+        """A note on the number of drawings that were cut off."""
         unfinished = sum(not drawing.finished for drawing in self.drawings)
         count = len(self.drawings)
         note = f"{unfinished} of {count} had no end after {self.max_points} points and were cut off"

@@ -82,8 +82,8 @@ def nats_of_rows(model: HandwritingModel, batch: StrokeBatch) -> Tensor:
 def nats_of_points(model: HandwritingModel, batch: StrokeBatch) -> Tensor:
     """-log p of each point (B, T) after all before it; 0 after the end of a drawing."""
     written = model(batch.before, batch.characters, batch.character_lengths)
-    with torch.autocast(batch.place.device.type, enabled=False):  # densities need all digits
-        nats = -model.density(written).log_density(batch.place, batch.marks)  # (B, T)
+    with torch.autocast(batch.movement.device.type, enabled=False):  # densities need all digits
+        nats = -model.density(written).log_density(batch.movement, batch.marks)  # (B, T)
     real = length_mask(batch.lengths, nats.shape[1])
     return torch.where(real, nats, 0.0)
 

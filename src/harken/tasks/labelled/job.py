@@ -171,6 +171,9 @@ class LabelledJob(Job):
             return Inputs(open_signals(data, path, form), None)
         return labelled_inputs(input_path(path), data, getattr(model, "classes", ()), form, column)
 
+    def unseen_words(self, model: Any, example: Any) -> list[str]:
+        return model.unseen_words(example) if isinstance(example, str) else []
+
     def serve_attention(self, model: Any, items: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> list[Any]:
         """Weights over the words of texts: of the pooling where it attends, and of the gradient."""
         if not self.reads_texts(model):  # it would open a text as the path of a file, which no client may name

@@ -17,6 +17,7 @@ from harken.data.text.labelled import cleaned
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.words import unseen_words, words_of
 from harken.errors import UserError
+from harken.inspection.figure.text import left_to_right
 from harken.inspection.measures.gates import ENDS, axis_pieces
 from harken.inspection.pictures.picture import Picture
 from harken.inspection.pictures.sequences import SignalWeights
@@ -152,7 +153,7 @@ class LabelledPredictor(Predictor[R, M]):
         value = read_example(example, self.recipe.data)
         steps = steps_of(value, values_alone(self.padded([value])[0]), self.tokenizer)
         name = "reader.encoder" if self.network is self.model else "network.reader.encoder"
-        return self.batch([value]), {name: steps}, f"{example} → {self.answer_of(value)}"
+        return self.batch([value]), {name: steps}, f"{left_to_right(example)} → {left_to_right(self.answer_of(value))}"
 
 
 def open_reader(folder: Path, recipe: LabelledRecipe, device: str, weights: str) -> tuple[int, Tokenizer | None, Any]:

@@ -1,4 +1,4 @@
-"""How language models are used: `harken generate`, `POST /v1/generate`, `POST /v1/score`."""
+"""The interface of language models: `harken generate`, `POST /v1/generate`, `POST /v1/score`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 from harken.errors import UserError
 from harken.tasks.interface import MAX_COUNT, MAX_SEED, CommandLine, Interface, Option, Options, Prompts
+from harken.tasks.operations import GATES, SCORE
 
 MAX_SERVED = 20_000  # tokens of all continuations of a request
 
@@ -72,6 +73,6 @@ INTERFACE = Interface(
     unit="texts",
     batch=1,
     figure="surprisal",
-    operations=("score", "gates"),
+    operations=(SCORE, GATES),
     is_streamed=True,
 )

@@ -54,7 +54,7 @@ class Continuations(Result):
 
 @dataclass(frozen=True)
 class SurprisingText(Result):
-    """How surprising every token of a text is."""
+    """The surprisal of every token of a text."""
 
     picture: Surprisal
 
@@ -125,6 +125,13 @@ class LanguageJob(Job):
             notes=pretrained.notes,
         )
         return summary.prepared(task, measure(model, recipe.data.chunk).flops, corpus)
+
+    def context_shape(self, recipe: LanguageRecipe) -> tuple[int, int]:
+        """Each layer: (L, H)."""
+        model: Any = recipe.model
+        narrow = model.architecture == "recurrent" and model.top == "embedding"
+        width = model.width if not narrow or model.layers > 1 else 0
+        return model.layers, max(width, model.embedding if narrow else 0)
 
     def splits(self, data: TextCorpus) -> dict[str, Sequence[str]]:
         parts = {"train": data.train, "valid": data.valid, "test": data.test}
@@ -245,7 +252,7 @@ def metrics_of(surprise: np.ndarray, characters: int, kind: str, name: str) -> l
 
 
 def how_scored(model: LanguageModel) -> str:
-    """Which context a token had."""
+    """The context that a token had, in words."""
     if model.recipe.model.architecture == "recurrent":
         return "one row, the state carried from the first token to the last"
     window = model.recipe.data.chunk

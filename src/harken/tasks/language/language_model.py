@@ -165,7 +165,7 @@ class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
         return ScoredText(self.pieces(ids[1:].tolist()), self.log_probabilities(ids))
 
     def surprisal(self, text: str) -> Surprisal:
-        """How surprising every token of a text is, as a picture.
+        """The surprisal of every token of a text, as a picture.
 
         Raises:
             UserError: there is no token in the text.

@@ -1,4 +1,4 @@
-"""How probable a text is to a language model, token by token, and windows of text for a Transformer.
+"""The probability of a text by a language model, token by token, and windows of text for a Transformer.
 
 recurrent       the text is read from its first token to its last with one state, in segments that bound memory:
                 exactly what one row (batch 1) gives. `rows` above 1 cuts the text into so many parts that are read

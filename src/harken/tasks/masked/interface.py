@@ -1,4 +1,4 @@
-"""How masked language models are used: `harken fill`, `POST /v1/fill`."""
+"""The interface of masked language models: `harken fill`, `POST /v1/fill`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from harken.tasks.interface import Argument, Interface, Option, Options, Texts
+from harken.tasks.operations import GATES
 
 
 @dataclass(frozen=True)
@@ -23,5 +24,5 @@ INTERFACE = Interface(
     input=Texts(FILE, example="the black [MASK] sleeps", example_key="text"),
     options=FillOptions,
     examples=("echo 'the black [MASK] sleeps' | harken fill runs/masked --count 3",),
-    operations=("gates",),
+    operations=(GATES,),
 )

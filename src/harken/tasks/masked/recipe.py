@@ -15,7 +15,7 @@ from harken.tasks.folders import require_folder
 
 
 class MaskingConfig(Section):
-    """Which words are masked."""
+    """The words that are masked."""
 
     rate: float = Field(
         0.15, gt=0, lt=1, description="share of the words to predict: 80% of them masked, 10% replaced, 10% unchanged"

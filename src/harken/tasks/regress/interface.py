@@ -1,9 +1,10 @@
-"""How regressors are used: `harken regress`, `POST /v1/regress`."""
+"""The interface of regressors: `harken regress`, `POST /v1/regress`."""
 
 from __future__ import annotations
 
 from harken.tasks.classify.interface import SIGNAL_FILES
 from harken.tasks.interface import Examples, Interface
+from harken.tasks.operations import ATTENTION, GATES
 
 INTERFACE = Interface(
     verb="regress",
@@ -15,6 +16,6 @@ INTERFACE = Interface(
         "harken regress runs/load signals.npz",
     ),
     usage="harken regress {} examples",
-    operations=("attention", "gates"),
+    operations=(ATTENTION, GATES),
     is_live=True,
 )

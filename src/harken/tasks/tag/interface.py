@@ -1,4 +1,4 @@
-"""How taggers are used: `harken tag`, `POST /v1/tag`."""
+"""The interface of taggers: `harken tag`, `POST /v1/tag`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 
 from harken.errors import UserError
 from harken.tasks.interface import Argument, CommandLine, Examples, Interface, Option, Options
+from harken.tasks.operations import GATES
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,6 @@ INTERFACE = Interface(
         "harken tag runs/tags sentences.txt --conll > tagged.conll",
     ),
     unit="lines",
-    operations=("gates",),
+    operations=(GATES,),
     is_live=True,
 )

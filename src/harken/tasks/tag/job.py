@@ -113,7 +113,7 @@ JOB = TagJob()
 
 
 def tag_counts(train: Sequence[Example]) -> Mapping[str, int]:
-    """How often each tag occurs in training."""
+    """The counts of tags in training."""
     rows = rows_of(train)
     counts: dict[str, int] = rows.cached(
         "tags", lambda: rows.counts(lambda columns: Counter(chain.from_iterable(columns[1])))
@@ -140,7 +140,7 @@ def baseline_of(train: Sequence[Example], parts: Mapping[str, Sequence[Example]]
 
 
 def _pairs(columns: Columns) -> Counter[tuple[str, str]]:
-    """How often each word occurs with each tag; frames have no words, so they are all alike."""
+    """The counts of each word with each tag; frames have no words, so they are all alike."""
     words = (row if isinstance(row, list | tuple) else [""] * len(row) for row in columns[0])
     return Counter(zip(chain.from_iterable(words), chain.from_iterable(columns[1]), strict=True))
 

@@ -18,7 +18,7 @@ Column = Annotated[int, Field(ge=0)] | str
 
 
 class TagDataConfig(DataTable):
-    """Where the tagged sentences come from: a generated corpus, or files."""
+    """The source of the tagged sentences: a generated corpus, or files."""
 
     corpus: Literal["phrasebook"] | None = Field(None, description='a generated corpus: "phrasebook"')
     size: int = Field(6000, ge=1, description="training sentences of the generated corpus")

@@ -1,4 +1,4 @@
-"""How transcribers are used: `harken transcribe`, `POST /v1/transcribe`."""
+"""The interface of transcribers: `harken transcribe`, `POST /v1/transcribe`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from harken.tasks.interface import Argument, Files, Interface, Option, Options
+from harken.tasks.interface import MAX_SERVED_BEAM, Argument, Files, Interface, Option, Options
 
 RECORDINGS = Argument(
     "files",
@@ -22,7 +22,7 @@ class TranscribeOptions(Options):
 
     beam: Annotated[
         int | None,
-        Option("live hypotheses; 1 is greedy search; default: the recipe's", ge=1, le=1000, served_le=64),
+        Option("live hypotheses; 1 is greedy search; default: the recipe's", ge=1, le=1000, served_le=MAX_SERVED_BEAM),
     ] = None
     lm_weight: Annotated[
         float | None, Option("how much a beam heeds the n-gram of the training texts", ge=0, le=1000)

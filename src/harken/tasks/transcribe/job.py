@@ -27,7 +27,7 @@ from harken.tasks.predictor import Progress
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.transcribe.interface import INTERFACE, TranscribeOptions
 from harken.tasks.transcribe.recipe import TranscribeRecipe
-from harken.tasks.transcribe.splits import Splits, read_split_table, read_splits
+from harken.tasks.transcribe.splits import Splits, read_split_table, read_splits, split_recordings
 from harken.tasks.transcribe.task import TranscribeTask, refuse_misfits, steps_of
 from harken.tasks.transcribe.transcriber import LANGUAGE, SYMBOLS, Transcriber, build_network
 from harken.tasks.transcribe.transcription import Transcription
@@ -48,6 +48,9 @@ class TranscribeJob(Job):
 
     def load_data(self, recipe: TranscribeRecipe) -> Splits:
         return read_splits(recipe)
+
+    def load_table(self, recipe: TranscribeRecipe, table: dict[str, list[Any]]) -> Splits:
+        return split_recordings(recipe, {"train": read_split_table(recipe, table)})
 
     def input_files(self, recipe: TranscribeRecipe) -> list[InputFile]:
         """The tables, and the recordings that each of them names; of the spoken digits their archive."""

@@ -21,7 +21,7 @@ Range = tuple[float, float]
 
 
 class TranscribeDataConfig(DataTable):
-    """Where the recordings and their texts come from: generated speech, tables of files, or the spoken digits."""
+    """The source of the recordings and their texts: generated speech, tables of files, or the spoken digits."""
 
     older: ClassVar[Mapping[str, str]] = {"audio": "audio_column", "text": "text_column", "speaker": "speaker_column"}
 

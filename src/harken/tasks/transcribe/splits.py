@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -78,15 +78,25 @@ def _digits(recipe: TranscribeRecipe) -> dict[str, Utterances]:
 
 
 def _tables(recipe: TranscribeRecipe) -> Splits:
-    """Tables of recordings; those of one speaker stay on one side where `data.speaker_column` names the column."""
+    """Tables of recordings."""
+    files = {"train": recipe.data.train, "valid": recipe.data.valid, "test": recipe.data.test}
+    return split_recordings(recipe, {part: read_split_table(recipe, path) for part, path in files.items() if path})
+
+
+def split_recordings(recipe: TranscribeRecipe, parts_given: Mapping[str, Recordings]) -> Splits:
+    """The parts that are given and a validation part; those of one speaker stay on one side where
+    `data.speaker_column` names the column.
+
+    Raises:
+        UserError: too few recordings.
+    """
     data = recipe.data
-    train = read_split_table(recipe, str(data.train)).rows()
+    given = {part: recordings.rows() for part, recordings in parts_given.items()}
+    train = given.pop("train")
     if not data.valid and len(train) < 10:
         raise UserError(
             f"{data.train} has {len(train)} recordings, too few to split some off; give data.valid, or ten or more"
         )
-    files = {"valid": data.valid, "test": data.test}
-    given = {part: read_split_table(recipe, path).rows() for part, path in files.items() if path}
     sizes: dict[str, Size] = {} if data.valid else {"valid": (0.1, data.valid_size)}
     parts = divide(RECORDINGS, train, sizes, data.seed, [*chain(*given.values())])
     every = {"train": parts.train, **parts.held, **given}
@@ -102,10 +112,10 @@ def _with_speakers(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, str]]
 RECORDINGS = RowKind("recordings", lambda *row: row, lambda row: content_key(row[0]), _with_speakers)
 
 
-def read_split_table(recipe: TranscribeRecipe, path: str | Path) -> Recordings:
+def read_split_table(recipe: TranscribeRecipe, table: str | Path | Mapping[str, list[Any]]) -> Recordings:
     """One table, with the columns and the case that the recipe names."""
     data: TranscribeDataConfig = recipe.data
-    recordings = read_recordings(path, data.audio_column, data.text_column, recipe.features.rate, data.speaker_column)
+    recordings = read_recordings(table, data.audio_column, data.text_column, recipe.features.rate, data.speaker_column)
     if data.lowercase:
         recordings.written = [text.lower() for text in recordings.written]
     return recordings

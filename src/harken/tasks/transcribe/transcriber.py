@@ -40,7 +40,7 @@ Sounds = list[Sound] | tuple[Sound, ...]
 
 
 class Options(TypedDict, total=False):
-    """How to search; None: what the recipe says."""
+    """Options of a search; None: the value of the recipe."""
 
     beam: Annotated[int | None, "prefixes kept; 1 is the best path"]
     lm_weight: Annotated[float | None, "weight of the n-gram of the training texts in beam search"]

@@ -1,4 +1,4 @@
-"""How good a translator is on a test set: BLEU, chrF, exact match, and alignment error where gold links are known."""
+"""The scores of a translator on a test set: BLEU, chrF, exact match, and alignment error where gold links are known."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def scores_of(result: Evaluation, comparison: Comparison | None = None) -> Score
 def agreement_metrics(
     translator: Translator, pairs: Sequence[Pair], result: Evaluation, shortlist: int, **search: Any
 ) -> list[Metric]:
-    """How a search with a shortlist agrees with one of the whole vocabulary: equal translations, BLEU, tokens."""
+    """The agreement of a search with a shortlist and one of the whole vocabulary: equal translations, BLEU, tokens."""
     lines = [write_heads(pair.source, pair.heads) for pair in pairs]
     full = [translation.text for translation in translator.translate(lines, attention=False, shortlist=0, **search)]
     equal = sum(translation == hypothesis for translation, hypothesis in zip(full, result.hypotheses, strict=True))

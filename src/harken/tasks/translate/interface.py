@@ -1,26 +1,33 @@
-"""How translators are used: `harken translate`, and `POST /v1/translate`, whose body is `harken.serving`'s own."""
+"""The interface of translators: `harken translate`, `POST /v1/translate`, and what looks inside a search."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, make_dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, make_dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from annotated_types import Ge, Le, Len
 
 from harken.errors import UserError
 from harken.tasks.interface import (
     MAX_COUNT,
+    MAX_SERVED_BEAM,
     SEARCH_PANEL,
     Argument,
     CommandLine,
     Examples,
     Interface,
+    Operation,
     Option,
     Options,
+    Texts,
     search_fields,
 )
+from harken.tasks.operations import ATTENTION, GATES, SCORE
 
-output = partial(Option, in_request=False)  # the body of the route is `harken.serving`'s own
+output = partial(Option, in_request=False)  # a request has the fields of `TranslateRequest`
 searched = partial(output, panel=SEARCH_PANEL)
 
 
@@ -93,10 +100,103 @@ FILE = Argument(
     "Text, one sentence a line, TSV or JSONL (.gz, .xz too); or stdin. More models may come before: an ensemble.",
     metavar="[MODEL]... [FILE]",
 )
+Phrase = Annotated[str, Len(1, 1000)]
+Count = Annotated[int, Ge(0), Le(1000)]
+PHRASES = Option("phrases that every translation must contain", max_length=20)
+TERMS = Option("pairs of source and target terms", max_length=1000, in_command=False)
+
+
+@dataclass(frozen=True)
+class MaskedHead:
+    """An attention head, counted from 0."""
+
+    kind: Literal["cross", "encoder", "decoder"]  # attention to the source, or self-attention
+    layer: Count
+    head: Count
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+
+@dataclass(frozen=True)
+class TranslateRequest:
+    """Texts, what their translations must be like, and what to tell of them; beside the keys of a search."""
+
+    text: Annotated[str | list[str], Option("one text, or several; each is translated as one sentence")]
+    source: Annotated[str | None, Option("language code, where no model is named", max_length=20)] = None
+    target: Annotated[
+        str | None, Option("language code; a pair without a model goes through a third language", max_length=20)
+    ] = None
+    nbest: Annotated[int, Option("translations of each text", ge=1, le=MAX_SERVED_BEAM)] = 1
+    prefix: Annotated[str | list[str] | None, Option("how translations begin: one for all, or one for each")] = None
+    require: Annotated[list[Phrase], PHRASES] = field(default_factory=list)
+    glossary: Annotated[list[tuple[Phrase, Phrase]], TERMS] = field(default_factory=list)
+    attention: Annotated[bool, Option("also weights of target words over source words, and links")] = False
+    alignment: Annotated[bool, Option("also links of source and target words")] = False
+    tokens: Annotated[bool, Option("also every piece with its log-probability and its word")] = False
+    masked_heads: Annotated[list[MaskedHead], Option("attention heads that contribute nothing", max_length=512)] = (
+        field(default_factory=list)
+    )
+
+
+@dataclass(frozen=True)
+class Sentences(Examples):
+    """Sentences, each with what its translation must begin with or contain."""
+
+    request: type = field(default=TranslateRequest, kw_only=True)
+
+    def items(self, body: Any) -> list[dict[str, Any]]:
+        texts = [body.text] if isinstance(body.text, str) else body.text
+        prefixes: Sequence[str | None] = body.prefix if isinstance(body.prefix, list) else [body.prefix] * len(texts)
+        if len(prefixes) != len(texts):
+            raise UserError(f"there are {len(prefixes)} prefixes for {len(texts)} texts; give one for each")
+        parts = {"require": body.require, "glossary": body.glossary}
+        return [
+            {"text": text, **{name: value for name, value in {"prefix": prefix, **parts}.items() if value}}
+            for text, prefix in zip(texts, prefixes, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class BeamRequest:
+    """A sentence, and what its translation must begin with or contain."""
+
+    text: Annotated[str, Option("a sentence")]
+    prefix: Annotated[str | None, Option("how the translation begins")] = None
+    require: Annotated[list[Phrase], PHRASES] = field(default_factory=list)
+    glossary: Annotated[list[tuple[Phrase, Phrase]], TERMS] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class AlternativesRequest:
+    """A sentence, and the beginning of its translation."""
+
+    text: Annotated[str, Option("a sentence")]
+    prefix: Annotated[str, Option("the beginning of the translation that is kept")] = ""
+
+
+@dataclass(frozen=True)
+class AlternativesOptions(Options):
+    """The number of alternatives."""
+
+    count: Annotated[int, Option("alternatives for what follows the prefix", ge=1, le=MAX_SERVED_BEAM)] = 5
+
+
+BEAM = Operation(
+    "beam",
+    "The tree of the beam search, each hypothesis with the terms of its score, and why the best one won.",
+    Texts(request=BeamRequest),
+    takes_search=True,
+)
+ALTERNATIVES = Operation(
+    "alternatives",
+    "Translations that share a beginning and go on with different tokens, the most probable first.",
+    Texts(request=AlternativesRequest),
+    AlternativesOptions,
+    takes_search=True,
+)
 INTERFACE = Interface(
     verb="translate",
     help="Translate text: one line out for every line in. A closed pipe or the end of the input ends it.",
-    input=Examples(FILE, example="My brother works in a hospital."),
+    input=Sentences(FILE, example="My brother works in a hospital."),
     options=TranslateOptions,
     examples=(
         "echo 'My brother works in a hospital.' | harken translate runs/demo",
@@ -107,6 +207,11 @@ INTERFACE = Interface(
         "harken translate runs/demo text.en --glossary terms.tsv --no-repeat-ngram 3",
     ),
     unit="lines",
-    operations=("attention", "beam", "alternatives", "score", "gates"),
+    operations=(ATTENTION, BEAM, ALTERNATIVES, SCORE, GATES),
+    takes_search=True,
+    changing_options=("masked_heads",),
     is_streamed=True,
+    streams_in_thread=True,
+    has_languages=True,
+    runner="harken.cli.jobs.translate:run",
 )

@@ -32,12 +32,12 @@ from harken.tasks.job import FileReading, Job, Prepared, Summary, format_skipped
 from harken.tasks.predictor import Progress
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.scores import Scores, bleu_on_card
+from harken.tasks.translate.decoding.shortlist import SHORTLIST, learn_from
 from harken.tasks.translate.evaluation import agreement_metrics, scores_of
 from harken.tasks.translate.interface import INTERFACE
 from harken.tasks.translate.operations import TranslationOperations
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.seen_words import MOST_TEXTS, SEEN_WORDS, SeenWords
-from harken.tasks.translate.shortlist import SHORTLIST, learn_from
 from harken.tasks.translate.task import TranslationTask
 from harken.tasks.translate.translation import TranslationFigure
 from harken.tasks.translate.translator import TOKENIZERS, Translator
@@ -108,15 +108,14 @@ class TranslateJob(TranslationOperations, Job):
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
         fill_embeddings(pretrained, recipe, texts, model, source, target)
 
-        def prepared(recipe: TranslateRecipe) -> Prepared:
+        def prepared(recipe: TranslateRecipe, task: TranslationTask) -> Prepared:
             summary = summarise(recipe, corpus, source, target, pretrained, general, adapter)
             return replace(summary.prepared(task, measure(task.model).flops, corpus), decisions=decisions)
 
         def resize(smaller: TranslateRecipe) -> Prepared:
-            task.model = build_model(smaller.model, source.size, target.size)
-            return prepared(smaller)
+            return prepared(smaller, task.with_model(build_model(smaller.model, source.size, target.size)))
 
-        return replace(prepared(recipe), sizes=sizes_of(recipe), resize=resize)
+        return replace(prepared(recipe, task), sizes=sizes_of(recipe), resize=resize)
 
     def read_files(
         self, model: Translator, files: Sequence[Path], reading: FileReading

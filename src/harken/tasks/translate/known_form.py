@@ -91,5 +91,5 @@ def _known_case(word: str, tokenizer: Tokenizer) -> str:
 
 
 def _unknown(word: str, tokenizer: Tokenizer) -> int:
-    """How many tokens of a word have no id."""
+    """The number of tokens of a word that have no id."""
     return sum(index in tokenizer.fallback_ids for index in tokenizer.encode(word))

@@ -13,8 +13,8 @@ import torch
 from harken.data.tokenizers.words import words_of
 from harken.errors import UserError
 from harken.search.compiled import prepare
-from harken.tasks.translate.describing import describe
-from harken.tasks.translate.searching import search
+from harken.tasks.translate.decoding.describing import describe
+from harken.tasks.translate.decoding.searching import search
 from harken.tasks.translate.translation import Translation, TranslationFigure
 from harken.tasks.translate.translator import Translator
 
@@ -103,6 +103,8 @@ class TranslationOperations:
 
     def serve_score(self, model: Translator, items: Sequence[Item], options: dict[str, Any]) -> list[Any]:
         """The log-probability of given translations, token by token."""
+        if not all(item.get("target") is not None for item in items):
+            raise UserError("there is no target; give the translation of each text")
         return [
             {
                 "log_probability": scored.log_probability,

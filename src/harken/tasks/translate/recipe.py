@@ -127,7 +127,7 @@ class TranslateRecipe(Recipe):
         return self
 
     def completed(self) -> Self:
-        """With `adapt.start`, the tables of that translator; what this recipe sets of `[model]` and `[search]` holds.
+        """The recipe with the tables of the translator of `adapt.start`; its own `[model]` and `[search]` hold.
 
         Raises:
             UserError: the folder holds no translator.

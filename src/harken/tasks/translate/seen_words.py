@@ -41,7 +41,7 @@ class SeenWords:
 
     @classmethod
     def of_pairs(cls, pairs: Rows[Pair], known: SeenWords | None = None) -> SeenWords:
-        """Of the sources of training pairs, as `learn`; of pairs on disk once."""
+        """The words of the sources of training pairs, as by `learn`; of pairs on disk computed once."""
         words = pairs.cached("words of the sources", lambda: sorted(cls.learn(pairs.column(0)).words))
         return cls.learn(words, known)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -99,12 +100,18 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         self.windows: dict[int, Window] = {}  # batch_tokens -> window
         self.of_model: tuple[TranslationModel, bool, tuple[int, int]] | None = None  # what `_facts` found
 
+    def with_model(self, model: TranslationModel) -> TranslationTask:
+        """The task with another network, which reads and writes the same pieces."""
+        other = copy(self)
+        other.model = model
+        return other
+
     @property
     def packs(self) -> bool:
         """Whether pairs are packed: on a GPU, for networks that can read them (`harken.models.transformer.packed`)."""
         if not self.settings.device.startswith("cuda") or self.train_trees is not None:
             return False
-        return packed.is_supported(self.model) and packed.has_kernels(self.model, torch.device(self.settings.device))
+        return packed.PACKED_LOSS.supports(self.model, torch.device(self.settings.device))
 
     @property
     def rounds(self) -> bool:
@@ -118,7 +125,7 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         """Whether updates can be captured, and `matrix_sizes`, of the model that the task has now."""
         if self.of_model is None or self.of_model[0] is not self.model:
             dtype, device = getattr(torch, self.settings.precision, torch.float32), self.settings.device
-            can = device.startswith("cuda") and captured.is_supported(self.model, torch.device(device), dtype)
+            can = captured.CAPTURED_LOSS.supports(self.model, torch.device(device), dtype)
             self.of_model = self.model, can, self.model.matrix_sizes()
         return self.of_model[1:]
 

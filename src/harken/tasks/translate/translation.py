@@ -62,16 +62,18 @@ class Translation:
         """The attention as a picture: source across, target down."""
         from harken.errors import UserError
         from harken.inspection import AlignmentMap
+        from harken.inspection.figure.text import left_to_right
 
         if self.attention is None:
             raise UserError("this translation carries no attention; ask with attention=True a model that attends")
-        title = None if self.is_spaced else f"{self.source} → {self.text}"
+        title = None if self.is_spaced else f"{left_to_right(self.source)} → {left_to_right(self.text)}"
         return AlignmentMap(self.source_words, self.target_words, self.attention, title, self.unknown)
 
     def grid(self) -> AttentionGrid:
         """Every layer and head over pieces, as a page with a picker."""
         from harken.errors import UserError
         from harken.inspection import AttentionGrid
+        from harken.inspection.figure.text import left_to_right
 
         if self.layers is None:
             raise UserError("this translation carries no layers; ask with layers=True a model that attends")
@@ -79,7 +81,7 @@ class Translation:
             self.layers,
             [*self.source_pieces, "</s>"],
             [*self.target_pieces, "</s>"],
-            f"{self.source} → {self.text}",
+            f"{left_to_right(self.source)} → {left_to_right(self.text)}",
             self.encoder_layers,
             self.decoder_layers,
         )

@@ -32,19 +32,18 @@ from harken.search.descriptions import SearchKeys, TextKeys
 from harken.tasks.artifacts import TokenizerPairArtifact
 from harken.tasks.keywords import show_keywords
 from harken.tasks.predictor import Predictor, Progress, require_texts
-from harken.tasks.translate.describing import describe, forced
+from harken.tasks.translate.decoding.describing import describe, forced
+from harken.tasks.translate.decoding.scoring import ScoredPair, score_pairs
+from harken.tasks.translate.decoding.searching import Request, alternatives, translate_batch
+from harken.tasks.translate.decoding.shortlist import ShortlistTable, shortlist_of
+from harken.tasks.translate.decoding.streaming import stream
 from harken.tasks.translate.evaluation import Evaluation, as_pairs, evaluate
-from harken.tasks.translate.keys import RequestKeys, TranslateKeys
+from harken.tasks.translate.files.lines import Available, LongLines, Report, translate_lines
+from harken.tasks.translate.files.threads import ThreadTuner
 from harken.tasks.translate.known_form import KnownForm, known_forms
-from harken.tasks.translate.lines import Available, LongLines, Report, translate_lines
 from harken.tasks.translate.recipe import TranslateRecipe
-from harken.tasks.translate.scoring import ScoredPair, score_pairs
-from harken.tasks.translate.searching import Request, alternatives, translate_batch
 from harken.tasks.translate.seen_words import SEEN_WORDS, SeenWords
-from harken.tasks.translate.shortlist import ShortlistTable, shortlist_of
 from harken.tasks.translate.sources import Sources, encode_pairs
-from harken.tasks.translate.streaming import stream
-from harken.tasks.translate.threads import ThreadTuner
 from harken.tasks.translate.translation import Translation
 
 if TYPE_CHECKING:
@@ -53,6 +52,27 @@ if TYPE_CHECKING:
 TOKENIZERS = TokenizerPairArtifact()
 LONGEST = 1000  # pieces of a text that are translated; a search takes time with the square of the length
 PIECE = 100  # characters that a piece has at most in text that is meant to be translated
+
+
+class RequestKeys(TextKeys, total=False):
+    """The keyword arguments of `Translator.request`, without `beam`."""
+
+    prefix: str | Sequence[str]
+    prefix_bias: float | None
+    require: Sequence[str] | Sequence[Sequence[str]]
+    ensemble: Sequence[Translator]
+    weights: Sequence[float] | None
+    cancelled: Callable[[], bool] | None
+    terms: Sequence[Sequence[tuple[str, str]]]
+
+
+class TranslateKeys(RequestKeys, total=False):
+    """The keyword arguments of `Translator.nbest`."""
+
+    beam: int | None
+    attention: bool
+    layers: bool
+    progress: Progress | None
 
 
 class Translator(Predictor[TranslateRecipe, TranslationModel]):
@@ -282,8 +302,8 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
 
     @show_keywords(request, TextKeys)
     def beam(self, text: str, *, beam: int | None = None, **options: Unpack[RequestKeys]) -> BeamPicture:
-        """How the search found the translation of a text, as a picture; options as `request`."""
-        from harken.tasks.translate.beam_tree import draw_beam  # imports all pictures
+        """The search that found the translation of a text, as a picture; options as `request`."""
+        from harken.tasks.translate.decoding.beam_tree import draw_beam  # imports all pictures
 
         return draw_beam(self, self.shorten(text), self.request(1, beam=beam, **options))
 
@@ -336,7 +356,7 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
             return describe(self, read, rows, True, layers, texts_out=masked)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[ScoredPair]:
-        """How probable given translations are, token by token.
+        """The probabilities of given translations, token by token.
 
         Raises:
             UserError: not one target for each source, or an empty sentence.

@@ -13,6 +13,7 @@ warmup_steps     5% of the updates
 regularisation   none where the data is seen less than twice, half of the default up to six times
 average          a window of 1% of the updates
 validate_every   eight validations
+validate_sentences  300 in a run of less than half an hour, and fewer where these would take a tenth of it
 
 The rules were chosen on validation data: benchmarks/records/2026-11-16-fitted-defaults.md.
 """
@@ -27,9 +28,9 @@ import torch
 
 from harken.training.config import Decision, TrainConfig
 from harken.training.planning.batch_size import choose_batch_tokens
-from harken.training.planning.measuring import epoch_with, seconds_per_update
+from harken.training.planning.measuring import epoch_with, seconds_per_update, seconds_per_validation
 from harken.training.stopping import LEAST_SHARE
-from harken.training.task import Indices, Task, configured
+from harken.training.task import Indices, Task, with_settings
 
 if TYPE_CHECKING:
     from harken.training.strategies.group import Group
@@ -44,6 +45,8 @@ LARGEST = {"cpu": 4, "cuda": 32}  # batch size, as a multiple of the smallest
 BATCHES_PER_EPOCH = 20  # at least, where the data is small
 TRIAL_SECONDS, TRIAL_SHARE = 1.5, 0.01  # of updates that are timed, and at most this share of a budget in minutes
 TRAINING_SHARE = 0.9  # of the time; the rest is validation
+SENTENCES, LEAST_SENTENCES = 300, 30  # that a validation of a short run decodes
+VALIDATION_SHARE = 0.1  # of a budget in minutes that one validation may take, else it decodes fewer
 PLANNING_SHARE = 0.2  # of a budget in minutes after which no size is measured but the smallest
 
 C = TypeVar("C")
@@ -78,8 +81,7 @@ def fit(task: Task, config: TrainConfig, learning_rate: float, group: Group | No
         smallest = getattr(task, "smallest_batch", None) if "batch_tokens" in open_keys else None
         trial = smallest or batch
         epoch = epoch_with(task, config, trial)
-        with configured(task, config):
-            batches = planned_updates(task, config, epoch, group, elapsed)
+        batches = planned_updates(with_settings(task, config), config, epoch, group, elapsed)
         if smallest:
             most = min(LARGEST[torch.device(config.device).type], len(epoch) / BATCHES_PER_EPOCH)
             batch = round_batch(trial * max(1.0, min(most, batches / UPDATES)))
@@ -95,13 +97,11 @@ def fit(task: Task, config: TrainConfig, learning_rate: float, group: Group | No
         ),
         "average": (round(max(0.8, min(0.9995, 1 - 10 / updates)), 4), "a window of 1% of the updates"),
         "validate_every": (max(1, updates // 8), "eight validations"),
-        "validate_sentences": (
-            (300, "a run of less than half an hour")
-            if (config.max_minutes or math.inf) < 30
-            else (None, "all of them in a run of half an hour or more")
-        ),
+        "validate_sentences": (None, "all of them in a run of half an hour or more"),
         "checkpoint_every": (max(1, min(500, updates // 8)), "an eighth of the updates, at most 500"),
     }
+    if "validate_sentences" in open_keys and (config.max_minutes or math.inf) < 30:
+        values["validate_sentences"] = choose_sentences(task, config, group)
     decisions += [Decision(f"train.{key}", *values[key]) for key in open_keys]
     chosen = {decision.name: decision.value for decision in decisions}
     return Fit(config.model_copy(update=chosen), updates, epochs, tuple(decisions))
@@ -150,6 +150,20 @@ def choose_size(
         if batches >= few:
             break
     return chosen
+
+
+def choose_sentences(task: Task, config: TrainConfig, group: Group | None = None) -> tuple[int, str]:
+    """How many sentences a validation of a short run decodes, and why.
+
+    On a CPU it is measured: on a busy machine, the last validation alone could exceed a budget of a minute or two.
+    """
+    if group is None and torch.device(config.device).type == "cpu":
+        affordable = VALIDATION_SHARE * 60 * (config.max_minutes or math.inf)
+        seconds = seconds_per_validation(task, config.model_copy(update={"validate_sentences": SENTENCES}))
+        if seconds > affordable:
+            few = max(LEAST_SENTENCES, int(SENTENCES * affordable / seconds))
+            return few, f"{SENTENCES} would take {seconds:.0f} s at the current speed of this machine"
+    return SENTENCES, "a run of less than half an hour"
 
 
 def regularisation(default: float, epochs: float) -> float:

@@ -23,7 +23,7 @@ from harken.training.checkpoints import CheckpointWriter, Progress
 from harken.training.config import TrainConfig
 from harken.training.strategies import Strategy, choose_strategy
 from harken.training.strategies.base import is_out_of_memory
-from harken.training.task import Indices, Task, configured, persistent_state
+from harken.training.task import Indices, Task, persistent_state, with_settings
 
 if TYPE_CHECKING:
     from harken.training.strategies.group import Group
@@ -101,10 +101,19 @@ def seconds_per_update(
         strategy.close()
 
 
+def seconds_per_validation(task: Task, config: TrainConfig) -> float:
+    """The time of a validation with these settings by all processes, from a share of it by one."""
+    with configured(task, config):
+        strategy = choose_strategy(task, config.model_copy(update={"workers": 1}))
+        try:
+            return measure_validation(strategy)[0] / (config.workers or 1)
+        finally:
+            strategy.close()
+
+
 def epoch_with(task: Task, config: TrainConfig, batch_tokens: int) -> list[Indices]:
     """The batches of the first epoch with another batch size."""
-    with configured(task, config.model_copy(update={"batch_tokens": batch_tokens})):
-        return list(task.epoch(0))
+    return list(with_settings(task, config.model_copy(update={"batch_tokens": batch_tokens})).epoch(0))
 
 
 def largest_batches(task: Task, epoch: Sequence[Indices]) -> list[Indices]:

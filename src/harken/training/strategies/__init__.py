@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from harken.kernels.backend import choose, reference
 from harken.training.config import TrainConfig
 from harken.training.prefetch import Prefetcher
 from harken.training.strategies.base import StepResult, Strategy
@@ -29,15 +30,16 @@ def choose_strategy(
             from harken.training.strategies.sharded import Sharded
 
             return Sharded(task, config, group, prefetcher)
-        from harken.training.strategies.captured import CapturedReplicas, is_supported
+        from harken.training.strategies.captured import CAPTURED_REPLICAS
         from harken.training.strategies.distributed import Replicated
 
-        return (CapturedReplicas if is_supported(task, config) else Replicated)(task, config, group, prefetcher)
+        replicas = choose([CAPTURED_REPLICAS, reference("replicated", Replicated)], task, config)
+        return replicas.run(task, config, group, prefetcher)
     if config.device.startswith("cpu") and (config.workers or 1) > 1:
         from harken.training.strategies.forked import Forked
 
         return Forked(task, config, prefetcher=prefetcher)
     from harken.training.strategies.base import Single
-    from harken.training.strategies.captured import Captured, is_supported
+    from harken.training.strategies.captured import CAPTURED
 
-    return (Captured if is_supported(task, config) else Single)(task, config, prefetcher=prefetcher)
+    return choose([CAPTURED, reference("single", Single)], task, config).run(task, config, prefetcher=prefetcher)

@@ -30,6 +30,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harken.kernels.backend import Backend
 from harken.kernels.cuda_graphs import GraphCache, capture, run_on
 from harken.training.config import TrainConfig
 from harken.training.optimizers import use_device_rate
@@ -43,11 +44,13 @@ FEW_SHAPES = 4  # up to which also the shapes of accumulated batches come again 
 Shapes = tuple[Any, ...]
 
 
-def is_supported(task: Task, config: TrainConfig) -> bool:
-    """Whether updates of this task can be captured."""
+def why_not_captured(task: Task, config: TrainConfig) -> str | None:
+    """The reason for which updates of a task are not captured."""
     if not config.device.startswith("cuda"):
-        return False
-    return 0 < getattr(task, "static_shapes", 0) <= (FEW_SHAPES if config.accumulate > 1 else math.inf)
+        return "the run is not on a GPU"
+    if not 0 < getattr(task, "static_shapes", 0) <= (FEW_SHAPES if config.accumulate > 1 else math.inf):
+        return "the task has no batches of few shapes"
+    return None
 
 
 class CapturedUpdates(Strategy):
@@ -258,3 +261,7 @@ class Graph:
 def shapes_of(batch: Any) -> Shapes:
     """The key of the graph of a batch: its type, and the shape and dtype of each of its tensors."""
     return (type(batch), *((tensor.shape, tensor.dtype) for tensor in tensors_of(batch)))
+
+
+CAPTURED = Backend("captured", why_not_captured, Captured, is_kernel=False)
+CAPTURED_REPLICAS = Backend("captured", why_not_captured, CapturedReplicas, is_kernel=False)

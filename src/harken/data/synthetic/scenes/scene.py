@@ -124,7 +124,7 @@ CLEAR = 1.4  # one distance has to be so many times the other for a relation to 
 
 
 def relation(first: Thing, second: Thing) -> str | None:
-    """Where the first is, seen from the second; None where it lies on a slant and either word would do."""
+    """The direction of the first, seen from the second; None where it lies on a slant and either word would do."""
     right, down = first.x - second.x, first.y - second.y
     if abs(right) >= CLEAR * abs(down):
         return "left of" if right < 0 else "right of"

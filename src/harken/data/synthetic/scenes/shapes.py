@@ -43,7 +43,7 @@ SHAPES = ("circle", *POLYGONS)
 
 
 def inside(shape: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Which of some points lie in the shape of radius 1."""
+    """A mask of the points that lie in the shape of radius 1."""
     if shape == "circle":
         return np.asarray(x**2 + y**2 <= 1)
     corners = POLYGONS[shape]

@@ -98,11 +98,6 @@ def merge_kernel(
         offered = tl.where(slot == where, float("-inf"), offered)
 
 
-def is_supported(count: int) -> bool:
-    """Whether the kernels choose so many tokens."""
-    return count <= MOST
-
-
 def choose(logits: Tensor, count: int, special: SpecialTokens) -> tuple[Tensor, Tensor]:
     """Logits (R, V) -> log-probabilities, float32, and ids of the best text tokens (R, C), best first."""
     rows, vocabulary = logits.shape

@@ -104,6 +104,7 @@ def embed(
 def add_norm(residual: Tensor, change: Tensor | None, norm: Norm, pre: bool, like: Tensor) -> Tensor:
     """Updates x (R, D) in place and returns h (R, D) in the dtype of `like`; without a change x stays."""
     rows, width = residual.shape
+    assert norm.bias is not None
     if not attention.is_fused(residual):
         if change is not None:
             residual.add_(change)

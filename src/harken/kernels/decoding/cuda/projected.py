@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from harken.kernels.backend import Backend
 from harken.kernels.decoding.cuda.attention import attend_slots
 from harken.kernels.decoding.cuda.norm import normalise
 from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
@@ -67,9 +68,10 @@ def projected_kernel(
     tl.store(context + row * width + output, mixed.to(context.dtype.element_ty))
 
 
-def is_supported(layer: Linear, keys: Tensor) -> bool:
-    """Whether the weights of a head fit into a program."""
-    return layer.bias is not None and keys.shape[3] * triton.next_power_of_2(layer.weight.shape[1]) <= TILE
+def why_not_projected(layer: Linear, keys: Tensor) -> str | None:
+    """The weights of a head have to fit into a program."""
+    fits = keys.shape[3] * triton.next_power_of_2(layer.weight.shape[1]) <= TILE
+    return None if layer.bias is not None and fits else "the weights of a head do not fit into a program"
 
 
 def projected_cross_attention(
@@ -84,3 +86,6 @@ def projected_cross_attention(
         K=size, WIDTH=triton.next_power_of_2(width), BLOCK=BLOCK, num_warps=WARPS, **options(keys.is_cuda),
     )  # fmt: skip
     return context
+
+
+PROJECTED = Backend("projected", why_not_projected, projected_cross_attention)

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harken.kernels.backend import Backend
 from harken.kernels.decoder_loop.triton_kernels import lstm_step, sigmoid, tanh
 from harken.kernels.decoding.cuda.linear import ROWS, few_rows_linear
 from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
@@ -197,14 +198,17 @@ def combine_kernel(
         tl.store(out + row * width + unit, tanh(total_output), exists)
 
 
-def is_supported(described: Any, rows: int) -> bool:
+def why_not_recurrent(described: Any, rows: int) -> str | None:
     """LSTM or GRU layers without connections that attend after the step, by an additive score or a dot product."""
     if not isinstance(described, Recurrent):
-        return False
-    plain = described.coverage is None and described.zoneout == 0 and described.connections.kind is None
-    attends = described.score in ("additive", "dot") and not described.attends_before
-    known = all(_has_kernel(cell) for cell in described.cells) and max(described.width, described.embedding) <= WIDEST
-    return plain and attends and known and rows <= ROWS
+        return "the decoder is not recurrent"
+    if described.coverage is not None or described.zoneout != 0 or described.connections.kind is not None:
+        return "the decoder has coverage, zoneout or connections"
+    if described.score not in ("additive", "dot") or described.attends_before:
+        return "the decoder attends in another way"
+    if not all(_has_kernel(cell) for cell in described.cells) or max(described.width, described.embedding) > WIDEST:
+        return "the kernels lack these cells, or so many units"
+    return None if rows <= ROWS else f"there are more than {ROWS} rows"
 
 
 def _has_kernel(cell: Cell) -> bool:
@@ -300,3 +304,6 @@ class RecurrentStep:
             EMBEDS=layer == 0, FEEDS=described.reads[layer], LSTM=cell.kind == "lstm", PARENTS=self.beam > 1,
             ROWS=rows, SIZE=narrow, WIDTH=wide, BLOCK=units, num_warps=CELL_WARPS, **options(new.is_cuda),
         )  # fmt: skip
+
+
+RECURRENT_STEP = Backend("fused recurrent", why_not_recurrent, RecurrentStep)

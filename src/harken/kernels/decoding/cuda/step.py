@@ -14,11 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from harken.kernels.decoding.cuda import projected
+from harken.kernels.backend import Backend
 from harken.kernels.decoding.cuda.attention import cross_attention, is_fused, self_attention
 from harken.kernels.decoding.cuda.linear import ROWS, few_rows_linear
 from harken.kernels.decoding.cuda.norm import add_norm, embed
-from harken.kernels.decoding.cuda.projected import projected_cross_attention
+from harken.kernels.decoding.cuda.projected import PROJECTED
 from harken.kernels.decoding.cuda.selection import reorder_ancestry
 from harken.kernels.decoding.description import Linear, Norm, SelfAttention, Transformer
 
@@ -31,11 +31,17 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 HEAD_WIDTHS = (16, 32, 64, 128)
 
 
-def is_supported(described: Transformer) -> bool:
+def why_not_transformer(described: Transformer) -> str | None:
     """Self-attention, positions that are added or none, and heads whose width the kernels know."""
     stack = described.decoder
-    plain = not stack.ssru and stack.angles is None and stack.slopes is None and stack.activation in ACTIVATIONS
-    return plain and stack.width // stack.heads in HEAD_WIDTHS
+    own = stack.ssru or stack.angles is not None or stack.slopes is not None or stack.buckets is not None
+    if own or stack.activation not in ACTIVATIONS:
+        return "the decoder has an SSRU, positions in its attention, or an activation that the kernels lack"
+    if stack.is_rms or stack.layers[0].feed_forward.expand.bias is None:
+        return "the decoder has RMS norms, or linear maps without bias"
+    if stack.width != stack.heads * stack.head_width or stack.head_width not in HEAD_WIDTHS:
+        return "the kernels lack heads of this width"
+    return None
 
 
 class TransformerStep:
@@ -85,6 +91,7 @@ class TransformerStep:
         described, stack, self.position = self.described, self.described.decoder, position
         embed(tokens, described.target_embedding, stack.embedding_scale, self.positions, self.position, self.residual)
         if (norm := stack.embedding_norm) is not None:
+            assert norm.bias is not None
             weight, bias = norm.weight.float(), norm.bias.float()
             self.residual.copy_(F.layer_norm(self.residual, weight.shape, weight, bias, norm.epsilon))
         is_few = is_fused(self.residual) and len(tokens) <= ROWS and stack.pre
@@ -122,8 +129,8 @@ class TransformerStep:
 
     def _attend_source_few(self, layer: int, query: Linear, norm: Norm) -> Tensor:
         (keys, values), x = self.memory[layer], self.residual
-        if projected.is_supported(query, keys):
-            return projected_cross_attention(x, query, norm, keys, values, self.lengths, self.scale)
+        if PROJECTED.supports(query, keys):
+            return PROJECTED.run(x, query, norm, keys, values, self.lengths, self.scale)
         buffer = keys.new_empty(len(x), len(query.weight))
         return self._attend_source(layer, few_rows_linear(x, query, buffer, norm=norm))
 
@@ -159,3 +166,6 @@ class TransformerStep:
 
 def _linear(values: Tensor, layer: Linear) -> Tensor:
     return F.linear(values, layer.weight, layer.bias)
+
+
+TRANSFORMER_STEP = Backend("fused transformer", why_not_transformer, TransformerStep)

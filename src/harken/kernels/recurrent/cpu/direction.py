@@ -36,7 +36,7 @@ class Pass:
         rows = tensors["weight_hh"].shape[0]
         self.gates = self.buffer(rows)
         self.gates_array = self.gates.numpy()
-        self.seen = self.hidden.before if self.keep is None else self.buffer(self.hidden.before.shape[1])
+        self.dropped_hidden = self.hidden.before if self.keep is None else self.buffer(self.hidden.before.shape[1])
         self.prepare()
 
     def buffer(self, width: int, rows: int = 0) -> Tensor:
@@ -87,7 +87,7 @@ class Pass:
             for timeline in self.timelines:
                 timeline.begin(span)
             if self.keep is not None:
-                torch.mul(self.hidden.before[span.packed], self.keep[span.lanes], out=self.seen[span.packed])
+                torch.mul(self.hidden.before[span.packed], self.keep[span.lanes], out=self.dropped_hidden[span.packed])
             self.step(span)
             for timeline, stay in zip(self.timelines, self.setting.stay, strict=False):
                 timeline.zoneout(span, stay)
@@ -100,7 +100,7 @@ class Pass:
 
     def product(self, span: Span) -> Tensor:
         """U h, normalised where the cell does so: (rows, gates x H)."""
-        product = self.recurrent(self.seen[span.packed])
+        product = self.recurrent(self.dropped_hidden[span.packed])
         if self.norm is not None:
             self.norm.forward(product, product, span.start, span.rows)
         return product
@@ -190,7 +190,7 @@ class Pass:
         """The tasks for the recurrent weights."""
         if "weight_hh" not in needed:
             return []
-        return [lambda: self.gradients.update(weight_hh=self.grad_products.t() @ self.seen)]
+        return [lambda: self.gradients.update(weight_hh=self.grad_products.t() @ self.dropped_hidden)]
 
 
 def empty_like_rows(tensor: Tensor, rows: int = 0) -> Any:

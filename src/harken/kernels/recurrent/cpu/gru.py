@@ -87,16 +87,16 @@ def gru_after_backward(
 def gru_before_gates(
     gates: Any,  # (N, 3H): W x + b, then r, z
     product: Any,  # (rows, 2H): U h of r and z
-    seen: Any,  # (N, H): h as the products see it
+    dropped_hidden: Any,  # (N, H): h as the products see it
     reset_hidden: Any,  # (N, H), out: r * h
     start: int,
     rows: int,
 ) -> None:
     """The reset before the product: r and z."""
-    width = seen.shape[1]
+    width = dropped_hidden.shape[1]
     for row in range(rows):
         at = start + row
-        r_z, summand, past, out = gates[at, : 2 * width], product[row], seen[at], reset_hidden[at]
+        r_z, summand, past, out = gates[at, : 2 * width], product[row], dropped_hidden[at], reset_hidden[at]
         for unit in range(2 * width):
             r_z[unit] = sigmoid(r_z[unit] + summand[unit])
         for unit in range(width):
@@ -154,16 +154,16 @@ def gru_before_candidate_backward(
 def gru_before_gates_backward(
     gates: Any,  # (N, 3H): r, then its gradient, beside those of z and n
     grad_reset_hidden: Any,  # (rows, H): of r * h, then of h as r let it through
-    seen: Any,  # (N, H)
+    dropped_hidden: Any,  # (N, H)
     both: Any,  # (rows, 2H), out: the gradients of r and z once more
     start: int,
     rows: int,
 ) -> None:
     """The gradient of `gru_before_gates`."""
-    width = seen.shape[1]
+    width = dropped_hidden.shape[1]
     for row in range(rows):
         at = start + row
-        reset, d_hidden, past, out = gates[at, :width], grad_reset_hidden[row], seen[at], both[row]
+        reset, d_hidden, past, out = gates[at, :width], grad_reset_hidden[row], dropped_hidden[at], both[row]
         for unit in range(width):
             through = d_hidden[unit] * reset[unit]
             reset[unit] = through * past[unit] * (ONE - reset[unit])
@@ -222,15 +222,15 @@ class GRUBeforePass(Pass):
             self.norms = StepNorm(gates, None, 2, self.buffer), StepNorm(candidate, None, 1, self.buffer)
         self.prepare_input_norm(3)
         self.reset_hidden = self.buffer(width)
-        self.reset_hidden_array, self.seen_array = self.reset_hidden.numpy(), self.seen.numpy()
+        self.reset_hidden_array, self.dropped_hidden_array = self.reset_hidden.numpy(), self.dropped_hidden.numpy()
         self.before_array, self.after_array = self.hidden.before.numpy(), self.hidden.after.numpy()
 
     def step(self, span: Span) -> None:
         at = span.start, span.rows
-        product = self.to_gates(self.seen[span.packed])
+        product = self.to_gates(self.dropped_hidden[span.packed])
         if self.norms is not None:
             self.norms[0].forward(product, product, *at)
-        gru_before_gates(self.gates_array, product.numpy(), self.seen_array, self.reset_hidden_array, *at)
+        gru_before_gates(self.gates_array, product.numpy(), self.dropped_hidden_array, self.reset_hidden_array, *at)
         product = self.to_candidate(self.reset_hidden[span.packed])
         if self.norms is not None:
             self.norms[1].forward(product, product, *at)
@@ -249,7 +249,7 @@ class GRUBeforePass(Pass):
         if self.norms is not None:
             self.norms[1].backward(inner, span)
         through = self.from_candidate(inner)
-        gru_before_gates_backward(self.grad_gates_array, through.numpy(), self.seen_array, both.numpy(), *at)
+        gru_before_gates_backward(self.grad_gates_array, through.numpy(), self.dropped_hidden_array, both.numpy(), *at)
         if self.norms is not None:
             self.norms[0].backward(both, span)
             torch.cat((both, inner), 1, out=self.grad_products[span.packed])
@@ -263,7 +263,7 @@ class GRUBeforePass(Pass):
         gates, candidate = gradient.split(self.split)
         of_gates, of_candidate = self.grad_products.split(self.split, 1)
         return [
-            lambda: torch.mm(of_gates.t(), self.seen, out=gates),
+            lambda: torch.mm(of_gates.t(), self.dropped_hidden, out=gates),
             lambda: torch.mm(of_candidate.t(), self.reset_hidden, out=candidate),
         ]
 

@@ -75,9 +75,9 @@ def lstm_forward(
                     output[unit] += weight[unit] * new[unit]
             for unit in range(width):
                 output[unit] = sigmoid(output[unit] + added[unit])
-            seen = tanh_input[at] if len(tanh_input) > 0 else new
+            inner = tanh_input[at] if len(tanh_input) > 0 else new
             for unit in range(width):
-                out[unit] = output[unit] * tanh(seen[unit])
+                out[unit] = output[unit] * tanh(inner[unit])
 
 
 @cached_njit
@@ -99,7 +99,7 @@ def lstm_backward(
     width = before.shape[1]
     early = width if coupled else 2 * width
     top = early + width
-    made, tanh_cell = np.empty(width, gates.dtype), np.empty(width, gates.dtype)
+    scratch, tanh_cell = np.empty(width, gates.dtype), np.empty(width, gates.dtype)
     for row in range(rows):
         at = start + row
         old, d_cell = before[at], grad_cell[row]
@@ -108,13 +108,13 @@ def lstm_backward(
             output, d_hidden = gates[at, top:], grad_hidden[row]
             if coupled:
                 for unit in range(width):
-                    made[unit] = candidate[unit] + first[unit] * (old[unit] - candidate[unit])
+                    scratch[unit] = candidate[unit] + first[unit] * (old[unit] - candidate[unit])
             else:
                 for unit in range(width):
-                    made[unit] = forget[unit] * old[unit] + first[unit] * candidate[unit]
-            seen = tanh_input[at] if len(tanh_input) > 0 else made
+                    scratch[unit] = forget[unit] * old[unit] + first[unit] * candidate[unit]
+            inner = tanh_input[at] if len(tanh_input) > 0 else scratch
             for unit in range(width):
-                tanh_cell[unit] = tanh(seen[unit])
+                tanh_cell[unit] = tanh(inner[unit])
             if half == TO_HIDDEN:
                 apart = grad_tanh_input[row]
                 for unit in range(width):
@@ -129,15 +129,15 @@ def lstm_backward(
                 for unit in range(width):
                     d_cell[unit] += output[unit] * weight[unit]
                 for unit in range(width):
-                    total[unit] += output[unit] * made[unit]
+                    total[unit] += output[unit] * scratch[unit]
         if half != TO_HIDDEN:
             if coupled:
                 for unit in range(width):
-                    made[unit] = d_cell[unit] * first[unit]
+                    scratch[unit] = d_cell[unit] * first[unit]
                     tanh_cell[unit] = (old[unit] - candidate[unit]) * first[unit]
                 for unit in range(width):
                     value = candidate[unit]
-                    candidate[unit] = (d_cell[unit] - made[unit]) * (ONE - value * value)
+                    candidate[unit] = (d_cell[unit] - scratch[unit]) * (ONE - value * value)
                 for unit in range(width):
                     first[unit] = d_cell[unit] * tanh_cell[unit] * (ONE - first[unit])
             else:
@@ -146,11 +146,11 @@ def lstm_backward(
                     first[unit] = d * value * i * (ONE - i)
                     candidate[unit] = d * i * (ONE - value * value)
                 for unit in range(width):
-                    kept = d_cell[unit] * forget[unit]
-                    made[unit] = kept
-                    forget[unit] = kept * old[unit] * (ONE - forget[unit])
+                    d_old = d_cell[unit] * forget[unit]
+                    scratch[unit] = d_old
+                    forget[unit] = d_old * old[unit] * (ONE - forget[unit])
             for unit in range(width):
-                d_cell[unit] = made[unit]
+                d_cell[unit] = scratch[unit]
             for gate in range(len(peephole) - 1):
                 a = gates[at, gate * width : (gate + 1) * width]
                 weight, total = peephole[gate], grad_peephole[gate]

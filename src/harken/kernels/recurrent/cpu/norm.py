@@ -56,21 +56,21 @@ def norm_forward(
     for row in range(rows):
         for gate in range(gates):
             low, high = gate * width, (gate + 1) * width
-            source, kept = values[row, low:high], normal[start + row, low:high]
+            source, normal_row = values[row, low:high], normal[start + row, low:high]
             mean = _mean(source)
             for unit in range(width):
-                kept[unit] = source[unit] - mean
-            scale[start + row, gate] = 1 / math.sqrt(_mean_product(kept, kept) + epsilon)
+                normal_row[unit] = source[unit] - mean
+            scale[start + row, gate] = 1 / math.sqrt(_mean_product(normal_row, normal_row) + epsilon)
             factor = scale[start + row, gate]
-            weight, made = gain[low:high], result[row, low:high]
+            weight, result_row = gain[low:high], result[row, low:high]
             for unit in range(width):
-                kept[unit] *= factor
+                normal_row[unit] *= factor
             for unit in range(width):
-                made[unit] = kept[unit] * weight[unit]
+                result_row[unit] = normal_row[unit] * weight[unit]
             if len(shift) > 0:
                 more = shift[low:high]
                 for unit in range(width):
-                    made[unit] += more[unit]
+                    result_row[unit] += more[unit]
 
 
 @cached_njit
@@ -90,19 +90,19 @@ def norm_backward(
     for row in range(rows):
         for gate in range(gates):
             low, high = gate * width, (gate + 1) * width
-            d_values, kept = gradient[row, low:high], normal[start + row, low:high]
+            d_values, normal_row = gradient[row, low:high], normal[start + row, low:high]
             weight, total = gain[low:high], grad_gain[low:high]
             if len(grad_shift) > 0:
                 moved = grad_shift[low:high]
                 for unit in range(width):
                     moved[unit] += d_values[unit]
             for unit in range(width):
-                total[unit] += d_values[unit] * kept[unit]
+                total[unit] += d_values[unit] * normal_row[unit]
             for unit in range(width):
                 d_values[unit] *= weight[unit]
-            mean, along, factor = _mean(d_values), _mean_product(d_values, kept), scale[start + row, gate]
+            mean, along, factor = _mean(d_values), _mean_product(d_values, normal_row), scale[start + row, gate]
             for unit in range(width):
-                d_values[unit] = (d_values[unit] - mean - kept[unit] * along) * factor
+                d_values[unit] = (d_values[unit] - mean - normal_row[unit] * along) * factor
 
 
 class StepNorm:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from harken.kernels.autograd import first_order, takes_torch_operators
-from harken.kernels.recurrent.call import WEIGHTS, Backend, Call, Result
+from harken.kernels.recurrent.call import WEIGHTS, Call, CellKind, RecurrentBackend, Result
 from harken.kernels.recurrent.cpu.plan import Plan, Setting
 from harken.kernels.recurrent.cpu.products import has_packed_products
 from harken.kernels.recurrent.cpu.runtime import run_all
@@ -125,11 +125,12 @@ def _groups(flat: Any) -> list[Any]:
 
 def run_cpu(call: Call) -> Result:
     """One layer: packed x (N, I) -> packed (N, R x directions), the last state of each direction."""
+    kind: CellKind = call.kind  # type: ignore[assignment]  # the rule takes no other calls
     settings, flat = [], []
     for each in call.directions:
-        settings.append(Setting(each.cell.kind, each.reverse, each.noise.keep, each.noise.stay))
-        given = {"values": call.x, **each.cell.tensors()}
-        given |= dict(zip(("hidden", "cell"), each.start(call.layout.batch, call.x), strict=False))
+        settings.append(Setting(kind, each.reverse, each.noise.keep, each.noise.stay))
+        given = {"values": call.x, **each.weights(kind)}
+        given |= dict(zip(("hidden", "cell"), call.start(each, call.layout.batch, call.x), strict=False))
         flat += [given.get(name) for name in NAMES]
     if not torch.is_grad_enabled():  # a Function is told what requires gradients, not whether they are computed now
         flat = [None if tensor is None else tensor.detach() for tensor in flat]
@@ -160,28 +161,29 @@ MIN_STEPS, MIN_ROWS = 8, 24  # with fewer, preparing the weights costs more than
 MIN_STEPS_BESIDE_TORCH = 16  # torch's loops prepare less
 
 
-def supports(call: Call) -> bool:
+def why_not_cpu(call: Call) -> str | None:
     """float32 on a CPU with numba and oneDNN, for the sizes of `RULES`."""
     if call.trace or call.kind is None or not call.x.is_cpu or takes_torch_operators():
-        return False
-    weight = call.cell.weight_hh
-    if not call.x.dtype == weight.dtype == torch.float32 or torch.is_autocast_enabled("cpu") or not is_available():
-        return False
-    layout, weights, rule = call.layout, weight.numel(), RULES[call.kind.name]
+        return "gates are traced, the cell has no kernels, or it is not called directly on a CPU"
+    if not call.x.dtype == call.weight_hh.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
+        return "the layer does not compute in float32"
+    if not is_available():
+        return "numba or oneDNN is missing"
+    layout, rule, has_loop = call.layout, RULES[call.kind.name], has_torch_loop(call)
     steps, rows = len(layout.batch_sizes), sum(layout.batch_sizes)
-    if steps < MIN_STEPS or rows < MIN_ROWS:
-        return False
-    if not has_torch_loop(call):
-        return weights >= rule.loop
-    if steps < MIN_STEPS_BESIDE_TORCH:
-        return False
-    if torch.is_grad_enabled() and not layout.is_rectangular:
-        return weights >= rule.unequal
-    if rows < steps * (rule.rows if layout.full else 4):
-        return False
-    if torch.is_grad_enabled():
-        return weights >= rule.full
-    return weights >= (rule.full_inference if layout.full else rule.unequal_inference)
+    if steps < (MIN_STEPS_BESIDE_TORCH if has_loop else MIN_STEPS) or rows < MIN_ROWS:
+        return "there are too few steps or rows"
+    if not has_loop:
+        least = rule.loop
+    elif torch.is_grad_enabled() and not layout.is_rectangular:
+        least = rule.unequal
+    elif rows < steps * (rule.rows if layout.full else 4):
+        return "there are too few rows at each step"
+    elif torch.is_grad_enabled():
+        least = rule.full
+    else:
+        least = rule.full_inference if layout.full else rule.unequal_inference
+    return None if call.weight_hh.numel() >= least else "the recurrent weights are too small to pay for their packing"
 
 
-CPU = Backend("cpu", supports, run_cpu)
+CPU = RecurrentBackend("cpu", why_not_cpu, run_cpu)

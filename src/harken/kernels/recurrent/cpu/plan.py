@@ -122,10 +122,10 @@ class Timeline:
 def zoneout_backward(gradient: Tensor, span: Span, stay: Tensor | float) -> Tensor:
     """The part of `gradient` (rows, W) of the old state; what is left in it is that of the new one."""
     if isinstance(stay, float):
-        kept = gradient * stay
-        gradient.sub_(kept)
+        grad_old = gradient * stay
+        gradient.sub_(grad_old)
     else:
         mask = stay[span.time, span.lanes]
-        kept = gradient * mask
+        grad_old = gradient * mask
         gradient.masked_fill_(mask, 0.0)
-    return kept
+    return grad_old

@@ -12,7 +12,7 @@ from functools import cache
 import torch
 
 from harken.kernels.autograd import takes_torch_operators
-from harken.kernels.recurrent.call import Backend, Call, Result
+from harken.kernels.recurrent.call import Call, RecurrentBackend, Result
 from harken.kernels.recurrent.triton.plan import DTYPES, chip_of, kernel_kind, plan_of
 from harken.kernels.settings import has_triton, is_device_only
 
@@ -21,22 +21,24 @@ from harken.kernels.settings import has_triton, is_device_only
 MIN_STEPS = {True: 64, False: 8}
 
 
-def supports(call: Call) -> bool:
+def why_not_triton(call: Call) -> str | None:
     """The rule of the module."""
-    if call.trace or call.kind is None or not call.x.is_cuda:
-        return False
-    kind, dtype, compiling = kernel_kind(call.cell), call.compute_dtype, torch.compiler.is_compiling()
+    if call.trace or not call.x.is_cuda:
+        return "gates are traced, or the layer is not on a GPU"
+    kind, dtype, compiling = kernel_kind(call), call.compute_dtype, torch.compiler.is_compiling()
     if kind is None or (not compiling and takes_torch_operators()):
-        return False
+        return "the kernels lack this cell, or torch.func or torch.jit records the call"
     torch_has_it = call.torch_name is not None and not compiling
     rows, time, _ = call.x.shape
     if time < MIN_STEPS[torch_has_it] and not is_device_only():  # a graph replays the launch
-        return False
+        return "the sequences are too short"
     forward_only = call.lengths is None and not call.bidirectional and not torch.is_grad_enabled()
     if kind == "lstm" and dtype == torch.float16 and forward_only:
-        return False
-    most = max_rows(kind, dtype, call.cell.hidden_size, 1, torch_has_it, call.x.device.index or 0)
-    return rows <= most or (is_device_only() and most > 0 and not call.noisy)  # more rows in turn
+        return "cuDNN's persistent kernel is faster"
+    most = max_rows(kind, dtype, call.hidden_size, 1, torch_has_it, call.x.device.index or 0)
+    if rows <= most or (is_device_only() and most > 0 and not call.noisy):  # more rows in turn
+        return None
+    return f"the kernels were measured for at most {most} rows of this size on this GPU"
 
 
 @cache
@@ -70,7 +72,7 @@ def run(call: Call) -> Result:
     """
     from harken.kernels.recurrent.triton.layer import run_triton
 
-    sizes = str(kernel_kind(call.cell)), call.compute_dtype, call.cell.hidden_size
+    sizes = str(kernel_kind(call)), call.compute_dtype, call.hidden_size
     rows, device = call.x.shape[1], call.x.device.index or 0
     most = max_rows(*sizes, 1, False, device) if is_device_only() else rows
     if rows <= most:
@@ -101,4 +103,4 @@ def split_rows(call: Call, most: int) -> list[Call]:
     return [cut(first) for first in range(0, rows, size)]
 
 
-TRITON = Backend("triton", supports, run, takes_padded=True, masks_padding=True)
+TRITON = RecurrentBackend("triton", why_not_triton, run, takes_padded=True, masks_padding=True)

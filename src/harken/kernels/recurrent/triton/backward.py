@@ -81,7 +81,7 @@ def backward_step(
     held,
     reset_held,
     candidate_held,
-    kept,
+    keep_mask,
     peeps,
     norm,  # exchange buffers, gains; empty where nothing is normalised
     stay_hidden,
@@ -131,11 +131,11 @@ def backward_step(
         if KIND == "coupled":
             input_gate, forget, candidate, output_gate = 1.0 - w, w, x, y
         after = forget * before + input_gate * candidate
-        seen = after
+        tanh_input = after
         if NORM[0] > 0:
             inner = normed[2].to(tl.float32)
-            seen = inner * inner_gain + inner_shift
-        tanh_cell = tanh(seen)
+            tanh_input = inner * inner_gain + inner_shift
+        tanh_cell = tanh(tanh_input)
         d_output_gate = d_new * tanh_cell * output_gate * (1.0 - output_gate)
         d_seen = d_new * output_gate * (1.0 - tanh_cell * tanh_cell)
         if NORM[0] > 0:
@@ -199,7 +199,7 @@ def backward_step(
             candidate_held, target + 2 * H, target, start * GATES, start, runs, 0, H, limit, 1, False, 1, PLAN
         )
         if KEEP:
-            d_reset_hidden *= kept
+            d_reset_hidden *= keep_mask
         d_reset = d_reset_hidden * before * w * (1.0 - w)
         gates = (d_reset, d_update, d_reset, d_reset)
         tl.store(into, avoid_sentinel(d_reset, d_input), mask=now)
@@ -211,10 +211,10 @@ def backward_step(
 
     if NORM[0] > 0:
         d_normal = side_by_side(gates, R)
-        made, limit = norm_backward(
+        d_products, limit = norm_backward(
             d_normal * gains, normal, normed[1], inside, exchange, at, block, runs, limit, H, NORM, PLAN
         )
-        keep_gates(target, start, unit, now, H, one_by_one(made, R), NORM[2], GATES, True)
+        keep_gates(target, start, unit, now, H, one_by_one(d_products, R), NORM[2], GATES, True)
         # nobody waits for the rest
         d_gains, d_inner_gain, d_inner_shift = norm_sums
         d_gains += tl.where(now[:, :, None], d_normal * normal, 0.0)
@@ -236,7 +236,7 @@ def backward_step(
             held, target, d_product, start * GATES, start, runs, H, H, limit, GATES, APART, 1, PLAN
         )
     if KEEP:
-        reached *= kept
+        reached *= keep_mask
     d_hidden = tl.where(now, reached + d_old, d_hidden)
     d_cell = tl.where(now, d_before, d_cell)
     return d_hidden, d_cell, sums, norm_sums, next_data, next_normed, limit
@@ -312,9 +312,9 @@ def backward_kernel(
     d_cell = tl.zeros((BB, BH), tl.float32)
     if LSTM:
         d_cell = tl.load(d_cell_last + of_state, mask=inside, other=0.0)
-    kept = tl.zeros((BB, BH), tl.float32)
+    keep_mask = tl.zeros((BB, BH), tl.float32)
     if KEEP:
-        kept = tl.load(keep + of_state, mask=inside, other=0.0).to(tl.float32)
+        keep_mask = tl.load(keep + of_state, mask=inside, other=0.0).to(tl.float32)
     peeps = peepholes(extra, direction, unit, H, KIND, EXTRA)
     none = tl.zeros((BB, BH), tl.float32)
     sums, norm, norm_sums = (none, none, none), (), ()
@@ -332,7 +332,7 @@ def backward_kernel(
         while step >= 0:
             d_hidden, d_cell, sums, norm_sums, data, normed, limit = backward_step(
                 step, d_hidden, d_cell, sums, norm_sums, data, normed, limit, here, sources, held, reset_held,
-                candidate_held, kept, peeps, norm, stay_hidden, stay_cell, d_input, d_product, B, H, zone, OPTIONS,
+                candidate_held, keep_mask, peeps, norm, stay_hidden, stay_cell, d_input, d_product, B, H, zone, OPTIONS,
                 NORM, PLAN,
             )  # fmt: skip
             step -= 1
@@ -340,8 +340,8 @@ def backward_kernel(
         for back in range(steps):
             d_hidden, d_cell, sums, norm_sums, data, normed, limit = backward_step(
                 steps - 1 - back, d_hidden, d_cell, sums, norm_sums, data, normed, limit, here, sources, held,
-                reset_held, candidate_held, kept, peeps, norm, stay_hidden, stay_cell, d_input, d_product, B, H, zone,
-                OPTIONS, NORM, PLAN,
+                reset_held, candidate_held, keep_mask, peeps, norm, stay_hidden, stay_cell, d_input, d_product, B, H,
+                zone, OPTIONS, NORM, PLAN,
             )  # fmt: skip
 
     tl.store(d_hidden_first + of_state, d_hidden.to(d_hidden_first.dtype.element_ty), mask=inside)

@@ -52,14 +52,14 @@ def forward_step(
     held,
     update_held,
     candidate_held,
-    kept,
+    keep_mask,
     peeps,
     norm,  # exchange buffers, what is kept for the backward pass, gains; empty where nothing is normalised
     from_input,
     stay_hidden,
     stay_cell,
     y,
-    seen,
+    dropped,
     reset_seen,
     saved,
     previous,
@@ -127,7 +127,7 @@ def forward_step(
         hidden = third + second * (hidden - third)
     elif KIND == "gru_before":
         first = sigmoid(a + i)
-        reset_hidden = first * hidden * kept if KEEP else first * hidden
+        reset_hidden = first * hidden * keep_mask if KEEP else first * hidden
         tl.store(reset_seen + offset, avoid_sentinel(reset_hidden, reset_seen), mask=now)
         if LATE:  # z is not needed before the candidate: it is made while r h is on its way
             b, _, _, _ = product_of(update_held, tiles, 1, PLAN)
@@ -149,7 +149,7 @@ def forward_step(
     hidden = tl.where(now, hidden, old_hidden)
     cell = tl.where(now, cell, old_cell)
     if KEEP:
-        tl.store(seen + offset, avoid_sentinel(hidden * kept, seen), mask=now)
+        tl.store(dropped + offset, avoid_sentinel(hidden * keep_mask, dropped), mask=now)
     tl.store(y + offset, avoid_sentinel(hidden, y), mask=now)
     if SAVE:
         keep_gates(saved, start, unit, now, H, (first, second, third, fourth), SAVED, SAVED, False)
@@ -162,11 +162,11 @@ def forward_step(
             if NORM[3] > NORM[2]:
                 keep_norm(normals, scales, at, unit, now, runs, block, inner, inner_scale, H, NORM[2], 1, NORM[3])
     if LATE:
-        tiles, limit = wait_tiles(seen, start, runs_on, limit, H, PLAN)
+        tiles, limit = wait_tiles(dropped, start, runs_on, limit, H, PLAN)
         a, _, _, _ = product_of(held, tiles, 1, PLAN)
         next_products = (a, tiles)
     else:
-        a, b, c, d, limit = wait_product(held, seen, seen, start, start, runs_on, 0, H, limit, 1, False, R, PLAN)
+        a, b, c, d, limit = wait_product(held, dropped, dropped, start, start, runs_on, 0, H, limit, 1, False, R, PLAN)
         next_products = (a, b, c, d)
     return hidden, cell, next_products, next_inputs, limit
 
@@ -184,7 +184,7 @@ def forward_kernel(
     stay_cell,
     lengths,
     y,
-    seen,  # y, or h * keep
+    dropped,  # y, or h * keep
     reset_seen,
     hidden_last,
     cell_last,
@@ -251,9 +251,9 @@ def forward_kernel(
         if not LATE:
             start = (direction * B + row).to(tl.int64) * H
             a, b, c, d = product(held, first_seen, start, row < B, H, R, PLAN)
-    kept = tl.zeros((BB, BH), tl.float32)
+    keep_mask = tl.zeros((BB, BH), tl.float32)
     if KEEP:
-        kept = tl.load(keep + of_state, mask=inside, other=0.0).to(tl.float32)
+        keep_mask = tl.load(keep + of_state, mask=inside, other=0.0).to(tl.float32)
     peeps = peepholes(extra, direction, unit, H, KIND, EXTRA)
 
     norm = ()
@@ -275,17 +275,17 @@ def forward_kernel(
         step = 0
         while step < steps:
             hidden, cell, products, inputs, limit = forward_step(
-                step, hidden, cell, products, inputs, limit, here, held, update_held, candidate_held, kept, peeps, norm,
-                from_input, stay_hidden, stay_cell, y, seen, reset_seen, saved, previous, B, H, zone, OPTIONS, NORM,
-                PLAN,
+                step, hidden, cell, products, inputs, limit, here, held, update_held, candidate_held, keep_mask, peeps,
+                norm, from_input, stay_hidden, stay_cell, y, dropped, reset_seen, saved, previous, B, H, zone, OPTIONS,
+                NORM, PLAN,
             )  # fmt: skip
             step += 1
     else:
         for step in range(steps):
             hidden, cell, products, inputs, limit = forward_step(
-                step, hidden, cell, products, inputs, limit, here, held, update_held, candidate_held, kept, peeps, norm,
-                from_input, stay_hidden, stay_cell, y, seen, reset_seen, saved, previous, B, H, zone, OPTIONS, NORM,
-                PLAN,
+                step, hidden, cell, products, inputs, limit, here, held, update_held, candidate_held, keep_mask, peeps,
+                norm, from_input, stay_hidden, stay_cell, y, dropped, reset_seen, saved, previous, B, H, zone, OPTIONS,
+                NORM, PLAN,
             )  # fmt: skip
 
     tl.store(hidden_last + of_state, hidden.to(hidden_last.dtype.element_ty), mask=inside)
@@ -293,7 +293,7 @@ def forward_kernel(
         tl.store(cell_last + of_state, cell, mask=inside)
     clear(y, 1, row, length, direction, T, B, H, unit, inside, D)
     if KEEP:
-        clear(seen, 1, row, length, direction, T, B, H, unit, inside, D)
+        clear(dropped, 1, row, length, direction, T, B, H, unit, inside, D)
     if KIND == "gru_before":
         clear(reset_seen, 1, row, length, direction, T, B, H, unit, inside, D)
     if limit == 1:

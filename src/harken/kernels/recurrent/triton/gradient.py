@@ -103,7 +103,7 @@ def weight_gradient(
     kind: str,
     d_input: Tensor,
     d_product: Tensor,
-    seen: Tensor,
+    dropped: Tensor,
     reset_seen: Tensor,
     first: Tensor | None,
     lengths: Tensor,
@@ -113,7 +113,7 @@ def weight_gradient(
     time, rows, directions, gates, units = d_input.shape
     normed = d_product.shape == d_input.shape  # then it has the gradients of all gates
     steps = (d_product if normed else d_input).view(time * rows, directions, gates * units)
-    states = seen.view(time * rows, directions, units)
+    states = dropped.view(time * rows, directions, units)
     each = []
     for direction in range(directions):
         here = steps[:, direction]
@@ -123,12 +123,12 @@ def weight_gradient(
         elif kind == "gru_before":
             parts = [here[:, : 2 * units]]
         begin = None if first is None else first[direction]
-        made = [
+        products = [
             _over_steps(part, states[:, direction], rows, reverse or direction == 1, begin, lengths) for part in parts
         ]
         if kind == "gru_before":
-            made.append(here[:, 2 * units :].t() @ reset_seen.view(time * rows, directions, units)[:, direction])
-        each.append(torch.cat(made) if len(made) > 1 else made[0])
+            products.append(here[:, 2 * units :].t() @ reset_seen.view(time * rows, directions, units)[:, direction])
+        each.append(torch.cat(products) if len(products) > 1 else products[0])
     return torch.stack(each) if directions > 1 else each[0][None]
 
 

@@ -39,8 +39,10 @@ def run_triton(call: Call, together: bool) -> Result:
 
 
 def _run(call: Call, directions: Sequence[Direction], reverse: bool) -> Result:
-    kind, dtype = kernel_kind(call.cell), call.compute_dtype
-    tensors = [each.cell.tensors() for each in directions]
+    kind, dtype = kernel_kind(call), call.compute_dtype
+    assert call.kind is not None
+    assert kind is not None
+    tensors = [each.weights(call.kind) for each in directions]
 
     def joined(name: str, join: Any = _stacked, to: torch.dtype | None = dtype) -> Tensor | None:
         """The tensor `name` of all directions, or None where the cells have none."""
@@ -100,8 +102,8 @@ def _normed(from_input: Tensor, gain: Tensor, bias: Tensor | None) -> Tensor:
     """norm(W x) + b, (T, B, D, gates, H), each gate separately; gain and b are (D x gates x H)."""
     normal, shape = F.layer_norm(from_input, from_input.shape[-1:]), from_input.shape[2:]
     gain = gain.to(normal.dtype).view(shape)
-    made = normal * gain if bias is None else torch.addcmul(bias.to(normal.dtype).view(shape), normal, gain)
-    return made.to(from_input.dtype)
+    normed = normal * gain if bias is None else torch.addcmul(bias.to(normal.dtype).view(shape), normal, gain)
+    return normed.to(from_input.dtype)
 
 
 def _stacked(tensors: Sequence[Tensor]) -> Tensor:
@@ -145,9 +147,9 @@ class WholeLayer(torch.autograd.Function):
         directions, units = weight.shape[0], weight.shape[-1]
         from_input = F.linear(whole, weight_in, bias).unflatten(-1, (directions, GATES[ctx.kind], units))
         given: Any = (from_input, weight, *rest, True)
-        y, hidden_last, cell_last, *kept = launch_forward(*given)
+        y, hidden_last, cell_last, *stored = launch_forward(*given)
         hidden, _, *further = rest[:8]
-        ctx.save_for_backward(whole, weight_in, bias, weight, hidden, *further, y, *kept, cell_last)
+        ctx.save_for_backward(whole, weight_in, bias, weight, hidden, *further, y, *stored, cell_last)
         ctx.set_materialize_grads(False)
         return y, hidden_last, cell_last
 

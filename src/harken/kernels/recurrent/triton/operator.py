@@ -68,11 +68,11 @@ def launch_forward(
     _, rows, directions, gates, units = from_input.shape
     plan = plan_for(kind, from_input, backward=False)
     outputs = _outputs(from_input, gain, keep, kind, save)
-    y, hidden_last, cell_last, seen, reset_seen, saved, previous, normals, scales = outputs
+    y, hidden_last, cell_last, dropped, reset_seen, saved, previous, normals, scales = outputs
     buffers = exchange_buffers(y, kind, plan, y.shape, gain)
     first_seen = hidden if hidden is None or keep is None else hidden * keep
     given = [from_input, weight, first_seen, hidden, cell, extra, keep, stay_hidden, stay_cell, lengths]
-    given += [y, y if keep is None else seen, reset_seen, hidden_last, cell_last, saved, previous, gain]
+    given += [y, y if keep is None else dropped, reset_seen, hidden_last, cell_last, saved, previous, gain]
     zones = zoneout_mode(zone, stay_hidden)
     options = {
         **common_options(y.shape, zone, extra, gain),
@@ -115,14 +115,14 @@ def _(from_input: Tensor, *given: Any) -> tuple[Tensor, ...]:
 
 def _keep_for_backward(ctx: Any, inputs: tuple, output: tuple) -> None:
     _, weight, hidden, _, extra, gain, *masks, ctx.kind, ctx.zone, ctx.reverse, _ = inputs
-    y, _, cell_last, *kept = output
-    ctx.save_for_backward(weight, hidden, extra, gain, *masks, y, *kept, cell_last)
-    ctx.mark_non_differentiable(*kept)
+    y, _, cell_last, *stored = output
+    ctx.save_for_backward(weight, hidden, extra, gain, *masks, y, *stored, cell_last)
+    ctx.mark_non_differentiable(*stored)
 
 
 def gradients_of(
     ctx: Any,
-    kept: Sequence[Tensor],
+    stored: Sequence[Tensor],
     needed: Sequence[bool],
     run: Callable[..., Any],
     d_y: Tensor | None,
@@ -133,11 +133,11 @@ def gradients_of(
 
     Args:
         ctx: knows `kind`, `zone` and `reverse`.
-        kept: U, first h, extra, gain, keep, zoneout's masks, lengths, y, what else the launch gave, last C at the end.
+        stored: U, first h, extra, gain, keep, zoneout's masks, lengths, y, other results of the launch, last C.
         needed: whether the gradient of U, the first h, the first C and extra is wanted.
         run: the backward launch, or its operator.
     """
-    weight, hidden, extra, gain, *masks, y, seen, reset_seen, saved, previous, normals, scales, cell_last = kept
+    weight, hidden, extra, gain, *masks, y, dropped, reset_seen, saved, previous, normals, scales, cell_last = stored
     (keep, *_, lengths), kind = masks, ctx.kind
     need_weight, need_hidden, need_cell, need_extra = needed
     d_y = torch.zeros_like(y) if d_y is None else d_y
@@ -151,10 +151,10 @@ def gradients_of(
     d_weight = None
     if need_weight:
         first = hidden if hidden is None or keep is None else hidden * keep
-        made = weight_gradient(
-            kind, d_input, d_product, y if keep is None else seen, reset_seen, first, lengths, ctx.reverse
+        flat_weight = weight_gradient(
+            kind, d_input, d_product, y if keep is None else dropped, reset_seen, first, lengths, ctx.reverse
         )
-        d_weight = made.view_as(weight)
+        d_weight = flat_weight.view_as(weight)
     if extra is None or not need_extra:
         d_extra = None
     elif kind == "gru" and gain is None:
@@ -168,8 +168,8 @@ def gradients_of(
 
 def _backward(ctx: Any, d_y: Tensor, d_hidden_last: Tensor, d_cell_last: Tensor, *unused: Any) -> Any:
     run, needed = torch.ops.harken.recurrent_backward, ctx.needs_input_grad[1:5]
-    made = gradients_of(ctx, ctx.saved_tensors, needed, run, d_y, d_hidden_last, d_cell_last)
-    return *made, *(None for _ in range(8))
+    gradients = gradients_of(ctx, ctx.saved_tensors, needed, run, d_y, d_hidden_last, d_cell_last)
+    return *gradients, *(None for _ in range(8))
 
 
 recurrent.register_autograd(_backward, setup_context=_keep_for_backward)

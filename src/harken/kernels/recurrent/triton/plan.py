@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from harken.kernels.recurrent.call import Call
+
 GATES = {"rnn_tanh": 1, "rnn_relu": 1, "rnn_sigmoid": 1, "lstm": 4, "coupled": 3, "gru": 3, "gru_before": 3}
 SAVED = {**GATES, "gru": 4}  # gates kept for the backward pass
 TOGETHER = {**GATES, "gru_before": 2}  # gates whose U h is made, and normalised, at once
@@ -47,19 +49,17 @@ def chip_of(device: int) -> Chip | None:
     return Chip(device_properties.multi_processor_count, device_properties.shared_memory_per_block_optin)
 
 
-def kernel_kind(cell: Any) -> str | None:
-    """The kernels' name for a cell, a key of `GATES`; None for what they lack: full peepholes and projections.
-
-    >>> from harken.nn import GRUCell, LSTMCell
-    >>> kernel_kind(GRUCell(3, 5)), kernel_kind(LSTMCell(3, 5, peephole="full"))
-    ('gru', None)
-    """
-    kind = cell.kind
+def kernel_kind(call: Call) -> str | None:
+    """The kernels' name for the cells of a call, a key of `GATES`; None for what they lack: cells with steps of their
+    own, full peepholes and projections."""
+    kind = call.kind
+    if kind is None:
+        return None
     if kind.name == "rnn":
         return f"rnn_{kind.nonlinearity}"
     if kind.name == "gru":
         return "gru" if kind.reset == "after" else "gru_before"
-    if kind.peephole == "full" or cell.output_size < cell.hidden_size:
+    if kind.peephole == "full" or call.is_projected:
         return None
     return "coupled" if kind.coupled else "lstm"
 

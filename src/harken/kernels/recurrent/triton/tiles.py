@@ -92,8 +92,8 @@ def keep_gates(
     """Store the first COUNT of `gates` where `gates_of` reads them; WAITED: a value that is the sentinel is changed."""
     offset = target + (start * GATES)[:, None] + unit[None, :]
     for gate in tl.static_range(COUNT):
-        made = avoid_sentinel(gates[gate], target) if WAITED else gates[gate].to(target.dtype.element_ty)
-        tl.store(offset + gate * H, made, mask=mask)
+        value = avoid_sentinel(gates[gate], target) if WAITED else gates[gate].to(target.dtype.element_ty)
+        tl.store(offset + gate * H, value, mask=mask)
 
 
 @triton.jit

@@ -89,14 +89,14 @@ function Neighbours({ model, params, change }) {
 // Gates and gradients where no model is recurrent: the studio trains a small one, once.
 function Training({ training, train }) {
   useEffect(train, []);
-  if (training?.problem) return html`<${Problem} problem=${training.problem} /><p class="note">No model here is recurrent. Train one with harken train phrasebook-attention --out runs/attention, then open the studio again.</p>`;
-  return html`<div class="card" role="status"><h2>Training a small LSTM</h2><p>No model here is recurrent, so the studio trains one of its own that labels short reviews. It takes less than a minute, once.</p>
+  if (training?.problem) return html`<${Problem} problem=${training.problem} /><p class="note">No model here is recurrent and reads text. Train one with harken train phrasebook-attention --out runs/attention, then open the studio again.</p>`;
+  return html`<div class="card" role="status"><h2>Training a small LSTM</h2><p>No model here is recurrent and reads text, so the studio trains one of its own that labels short reviews. It takes less than a minute, once.</p>
     <progress aria-label="Progress of the training" value=${training?.done}></progress><p class="note">${training?.say}</p></div>`;
 }
 
 export default function Inside({ models, params, change, training, train }) {
   const part = PARTS[params.part] ? params.part : "attention";
-  const usable = part === "attention" ? models.filter((one) => one.task === "translate") : part === "neighbours" ? models : models.filter((one) => one.recurrent);
+  const usable = part === "attention" ? models.filter((one) => one.task === "translate") : part === "neighbours" ? models : models.filter((one) => one.recurrent && (part === "gradients" || one.reads_text));
   const model = pick(usable, params.model);
   const text = params.text ?? examplesOf(model)[0] ?? "";
   return html`
@@ -106,6 +106,7 @@ export default function Inside({ models, params, change, training, train }) {
     ${(part === "attention" || part === "gates") && html`<${TextBox} label="Sentence" rows=${2} value=${text} onInput=${(value) => change({ text: value || " " })} />`}
     ${part === "attention" && text.trim() && html`<${Attention} key=${model.name} model=${model} text=${text} />`}
     ${part === "gates" && text.trim() && html`<${Gates} key=${model.name} model=${model} text=${text} />`}
+    ${part !== "gradients" && part !== "neighbours" && !text.trim() && html`<p class="note">Type a sentence of the kind that this model was trained on.</p>`}
     ${part === "gradients" && html`<${Gradients} key=${model.name} model=${model} models=${models} params=${params} change=${change} />`}
     ${part === "neighbours" && html`<${Neighbours} key=${model.name} model=${model} params=${params} change=${change} />`}`}`;
 }

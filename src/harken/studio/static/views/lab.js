@@ -3,16 +3,18 @@ import { html, useEffect, useRef, useState, get, post, stream, useWork, Field, R
 import { Figures } from "../figure.js";
 import { Table } from "../charts.js";
 
-function Sliders({ claim, params, change }) {
-  const { sliders } = claim.exploration;
-  const values = Object.fromEntries(sliders.map((one) => [one.key, params[one.key] === undefined ? one.value : one.choices.length ? params[one.key] : Number(params[one.key])]));
-  const { value, busy, problem } = useWork((signal) => post("studio/lab/explore", { name: claim.name, values }, signal), [claim.name, JSON.stringify(values)], 200);
+// Sliders and the figure they change; their values live in the address, under a prefix where a page has several.
+export function Sliders({ name, sliders, path, prefix = "", params, change }) {
+  const given = (one) => params[prefix + one.key];
+  const values = Object.fromEntries(sliders.map((one) => [one.key, given(one) === undefined ? one.value : one.choices.length ? given(one) : Number(given(one))]));
+  const set = (one, value) => change({ ...(one.sets.length && { [prefix + one.sets[0]]: one.sets[1] }), [prefix + one.key]: value });
+  const { value, busy, problem } = useWork((signal) => post(path, { name, values }, signal), [name, JSON.stringify(values)], 200);
   return html`<section class="card"><h2>Try it</h2>
     <div class="bar">${sliders.map((one) => (one.choices.length
-      ? html`<${Field} key=${one.key} label=${one.label}><select value=${values[one.key]} onChange=${(event) => change({ [one.key]: event.target.value })}>${one.choices.map((name) => html`<option key=${name} value=${name} selected=${name === values[one.key]}>${name}</option>`)}</select><//>`
-      : html`<${Range} key=${one.key} label=${one.label} min=${one.low} max=${one.high} step=${one.step} value=${values[one.key]} onInput=${(next) => change({ [one.key]: next })} show=${(next) => number(next, 4)} />`))}<${Busy} busy=${busy}>Measuring<//></div>
+      ? html`<${Field} key=${one.key} label=${one.label}><select value=${values[one.key]} onChange=${(event) => set(one, event.target.value)}>${one.choices.map((name) => html`<option key=${name} value=${name} selected=${name === values[one.key]}>${name}</option>`)}</select><//>`
+      : html`<${Range} key=${one.key} label=${one.label} min=${one.low} max=${one.high} step=${one.step} value=${values[one.key]} onInput=${(next) => set(one, next)} show=${(next) => number(next, 4)} />`))}<${Busy} busy=${busy}>Measuring<//></div>
     <${Problem} problem=${problem} />
-    ${value && html`<p class="verdict" role="status">${value.said}</p><${Figures} figures=${value.figures} />`}</section>`;
+    ${value && html`<p class="verdict" role="status">${value.said}</p><${Figures} figures=${value.figures} />${value.table && html`<${Table} head=${value.table.columns} rows=${value.table.rows} />`}`}</section>`;
 }
 
 function Experiment({ claim }) {
@@ -52,6 +54,7 @@ export default function Lab({ params, change }) {
   const choose = (name) => { const clear = Object.fromEntries(Object.keys(params).map((key) => [key, null])); change({ ...clear, claim: name }); };
   return html`<div class="lab"><nav class="claims" aria-label="Claims">${value.claims.map((one) => html`<button type="button" key=${one.name} aria-pressed=${one.name === claim.name} onClick=${() => choose(one.name)}><b>${one.name}${one.exploration && html` <span class="number">sliders</span>`}</b><span>${one.shows.replace(/ \((also )?--[^)]*\)/, "")}</span></button>`)}</nav>
     <div><p class="verdict"><b>Claim.</b> ${claim.statement}</p>
-      ${claim.exploration && html`<${Sliders} key=${`s${claim.name}`} claim=${claim} params=${params} change=${change} />`}
+      <ul>${claim.parts.map(([kind, statement]) => html`<li key=${statement}><b>${kind}</b>: ${statement}</li>`)}</ul>
+      ${claim.exploration && html`<${Sliders} key=${`s${claim.name}`} name=${claim.name} sliders=${claim.exploration.sliders} path="studio/lab/explore" params=${params} change=${change} />`}
       <${Experiment} key=${claim.name} claim=${claim} /></div></div>`;
 }

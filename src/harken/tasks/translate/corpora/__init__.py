@@ -1,0 +1,1 @@
+"""Pairs of sentences made or chosen by a translator: distillation and cleaning."""

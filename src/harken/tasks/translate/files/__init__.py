@@ -1,0 +1,1 @@
+"""Many lines: windows, threads, lines that are too long, and output that can be resumed."""
