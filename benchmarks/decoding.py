@@ -4,6 +4,7 @@
     python benchmarks/decoding.py --peer-python PYTHON --tools ctranslate2,transformers --shapes small --rounds 5
     python benchmarks/decoding.py --peer-python PYTHON --tools ctranslate2,transformers --shapes opus
     python benchmarks/decoding.py --joey-python PYTHON --shapes lstm,gru          # a venv with joeynmt 2.3
+    python benchmarks/decoding.py --options --shapes small,lstm                   # each option beside plain search
 
 small = 3 + 3 layers, width 256, inner width 1024, 4 heads, 8,000 tokens; base = 6 + 6, 512, 2048, 8, 32,000; norm
 first. opus = OPUS-MT's, a Marian model of 6 + 6, 512, 2048, 8, 58,101 with random weights, which `harken adopt`,
@@ -17,18 +18,23 @@ own, so every output is forced to 20 tokens. Tokens per second count the kept hy
 The tools take turns and each cell is the best of all rounds, since other processes may use the machine: `ratio`
 compares wall time, `cpu ratio` the CPU seconds of the two processes, the better guide on a busy machine. `same` is the
 share of tokens that harken and the peer agree on.
+
+With --options every option of the search runs beside plain search with the same beam, on batches of 1 and 64, in CPU
+seconds of the call, best of all rounds. The language model is recurrent, of width 256, and runs on torch.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +44,21 @@ import torch
 from records import RECORDS, facts_of, machine, rows_table
 
 from harken.kernels.decoding.description import Recurrent, Transformer
-from harken.kernels.decoding.search import Rules
-from harken.models.build import build_model
+from harken.kernels.weights import freeze
+from harken.models.build import build_language, build_model
 from harken.models.config import RecurrentConfig, TransformerConfig
 from harken.models.encoder_decoder import EncoderDecoder
+from harken.models.recurrent.config import RecurrentLanguageConfig
 from harken.nn.positions.absolute import sinusoids
-from harken.search.compiled import KERNELS, packed_weights
-from harken.search.hypotheses import SPECIAL_TOKENS
+from harken.search.compiled import KERNELS
+from harken.search.config import SearchOptions
+from harken.search.dispatch import COMPILED, DecodingCall, choose, run_reference
+from harken.search.ensemble import Ensemble
+from harken.search.rules.constraints import Constraints
+from harken.search.rules.fusion import LanguageModelFusion
+from harken.search.rules.penalties import Banned
+from harken.search.rules.prefix import Prefix
+from harken.search.streaming import CertainPrefix
 
 SHAPES = {"small": (3, 256, 1024, 4, 8000), "base": (6, 512, 2048, 8, 32000)}  # layers, width, inner, heads, vocabulary
 MARIAN = {"opus": (6, 512, 2048, 8, 58101), "opus-small": (2, 64, 128, 4, 600)}
@@ -156,20 +170,24 @@ class Peer:
         self.process.wait()
 
 
+def call_of(
+    model: Any, sources: list[list[int]], length: int, options: dict[str, Any], nbest: int = 1, rules: Any = ()
+) -> DecodingCall:
+    """The call for some sources, all of whose outputs have `length` tokens."""
+    sizes = torch.tensor([len(row) for row in sources])
+    ids = torch.tensor([row + [0] * (int(sizes.max()) - len(row)) for row in sources])
+    search = SearchOptions(**options, min_length=length)
+    return DecodingCall(model, ids, sizes, length, search, nbest, rules=rules)
+
+
 def run_harken(model: EncoderDecoder, job: dict[str, Any]) -> dict[str, Any]:
     """One job, with the minimum length that plain calls do not have."""
-    compiled = packed_weights(model, job["precision"])
-    rules, sources = Rules(SPECIAL_TOKENS, job["beam"], 1, 1.0), job["sources"]
+    options, sources = {"beam": job["beam"], "precision": job["precision"]}, job["sources"]
 
     def decode(rows: list[list[int]]) -> list[list[int]]:
-        sizes = np.array([len(row) for row in rows])
-        ids = torch.tensor([row + [0] * (max(sizes) - len(row)) for row in rows])
-        memory = compiled.read(model, ids, torch.from_numpy(sizes), sizes)
-        limits = np.full(len(rows), job["length"])
-        result = compiled.search(memory, sizes, limits, limits + 1, rules, np.zeros(1, np.int64))
-        assert result is not None
-        return [tokens.tolist() for tokens in result.tokens[:, 0]]
+        return [row[0].tokens for row in COMPILED.decode(call_of(model, rows, job["length"], options))]
 
+    freeze(model)
     decode(sources[: min(job["batch"], WARM_UP)])
     wall, cpu = time.perf_counter(), time.process_time()
     tokens = [
@@ -304,14 +322,111 @@ def cell(
     return row
 
 
+OPTIONS: dict[str, dict[str, Any]] = {  # of `SearchOptions`, but for what `option_call` reads
+    "greedy": {"beam": 1},
+    "beam 5": {"beam": 5},
+    "no_repeat_ngram = 3": {"beam": 5, "no_repeat_ngram": 3},
+    "repetition_penalty = 1.2": {"beam": 5, "repetition_penalty": 1.2},
+    "unknown_penalty = 5": {"beam": 5, "unknown_penalty": 5.0},
+    "coverage_penalty = 0.2": {"beam": 5, "coverage_penalty": 0.2},
+    "word_reward = 0.1": {"beam": 5, "word_reward": 0.1},
+    'stopping = "first"': {"beam": 5, "stopping": "first"},
+    "time_limit = 60": {"beam": 5, "time_limit": 60.0},
+    "diversity_groups = 5": {"beam": 5, "diversity_groups": 5},
+    "banned, 20 phrases": {"beam": 5, "banned": 20},
+    "forced prefix": {"beam": 5, "prefix": None},
+    "preferred prefix": {"beam": 5, "prefix": 0.5},
+    "required phrase": {"beam": 5, "phrases": True},
+    "n-best of 5": {"beam": 5, "nbest": 5},
+    "five rules at once": {"beam": 5, "no_repeat_ngram": 3, "repetition_penalty": 1.2, "unknown_penalty": 5.0,
+                           "coverage_penalty": 0.2, "word_reward": 0.1},
+    "greedy, no_repeat_ngram = 3": {"beam": 1, "no_repeat_ngram": 3},
+    "greedy, streaming": {"beam": 1, "stream": True},
+    "streaming": {"beam": 5, "stream": True},
+    "sampling": {"beam": 1, "sample": True},
+    "sampling, top_k = 20": {"beam": 1, "sample": True, "top_k": 20},
+    "sampling, top_p = 0.9": {"beam": 1, "sample": True, "top_p": 0.9},
+    "sampling, min_p = 0.1": {"beam": 1, "sample": True, "min_p": 0.1},
+    "two models": {"beam": 5, "models": 2},
+    "language model": {"beam": 5, "language_model": True},
+}  # fmt: skip
+
+
+def option_call(model: Any, sources: list[list[int]], given: dict[str, Any]) -> DecodingCall:
+    """The call of one entry of `OPTIONS`."""
+    options, vocabulary, chance = dict(given), len(model.output_weight), random.Random(2)
+    phrases = [[chance.randrange(4, vocabulary) for _ in range(2)] for _ in range(20)]
+    rules = list[Any]()
+    if options.pop("banned", 0):
+        rules.append(Banned(phrases))
+    if "prefix" in options:
+        rules.append(Prefix([phrases[0]] * len(sources), options.pop("prefix")))
+    if options.pop("phrases", False):
+        rules.append(Constraints([[[phrases[0]]]] * len(sources)))
+    if options.pop("language_model", False):
+        language = LANGUAGE[vocabulary]
+        rules.append(LanguageModelFusion(language, language.start(len(sources)), 0.2))
+    if options.pop("models", 1) > 1:
+        model = Ensemble([model, model])
+    is_streamed = options.pop("stream", False)
+    call = call_of(model, sources, LENGTH, options, nbest=options.pop("nbest", 1), rules=tuple(rules))
+    return replace(call, observe=CertainPrefix(lambda tokens: None)) if is_streamed else call
+
+
+LANGUAGE: dict[int, Any] = {}  # a language model for each size of a vocabulary
+
+
+def measure_options(shape: str, given: argparse.Namespace) -> list[dict[str, Any]]:
+    """A line for each option: tokens a second, beside those of plain search with the same beam in the same rounds."""
+    chance, rows = random.Random(1), []
+    with tempfile.TemporaryDirectory() as name:
+        model = make(shape, Path(name))
+    vocabulary = len(model.output_weight)
+    LANGUAGE[vocabulary] = build_language(RecurrentLanguageConfig(width=256, embedding=256), vocabulary).eval()
+    freeze(model)
+    lengths = [min(30, max(4, round(chance.gauss(14.3, 4.5)))) for _ in range(64)]
+    sources = [[chance.randrange(4, vocabulary) for _ in range(length)] + [3] for length in lengths]
+    for batch in (1, 64):
+        batches = [[row] for row in sources[: given.sentences]] if batch == 1 else [sources]
+        names = [name for name in OPTIONS if batch == 1 or "streaming" not in name]
+        best = dict.fromkeys([*names, *(f"{name}, reference" for name in ("greedy", "beam 5"))], math.inf)
+        for _ in range(given.rounds):
+            for name in best:
+                is_reference = name.endswith(", reference")
+                options, seconds = OPTIONS[name.removesuffix(", reference")], 0.0
+                for part in batches:
+                    call = option_call(model, part, options)
+                    assert choose(call) is COMPILED, (name, COMPILED.why_not(call))
+                    started = time.process_time()
+                    hypotheses = run_reference(call) if is_reference else COMPILED.decode(call)
+                    seconds += time.process_time() - started
+                    assert all(len(row[0].tokens) == LENGTH for row in hypotheses), name
+                best[name] = min(best[name], seconds)
+        for name, seconds in best.items():
+            beam = OPTIONS[name.removesuffix(", reference")]["beam"]
+            plain = best["greedy" if beam == 1 else "beam 5"]
+            rate = round(len(batches) * len(batches[0]) * LENGTH / seconds)
+            line = {"shape": shape, "batch": batch, "option": name, "tokens/cpu-s": rate}
+            rows.append(line | {"share of plain": round(plain / seconds, 2)})
+            print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
 def write(given: argparse.Namespace, rows: list[dict[str, Any]], versions: dict[str, str]) -> None:
     """The record, to read and to read in."""
     record = {**machine("numba"), "threads": 1, "rows": rows}
     record["versions"] |= versions
-    title = f"# Decoding on a CPU against the peers, {record['date']}"
+    title = f"# {'Options of the search' if given.options else 'Decoding'} on a CPU"
+    title += f"{'' if given.options else ' against the peers'}, {record['date']}"
     page = f"{title}\n\n{__doc__}\n{rows_table(rows)}\n\n- One thread.\n{facts_of(record)}"
     pythons = {"PEER_PYTHON": given.peer_python, "JOEY_PYTHON": given.joey_python}
-    records.write("cpu-decoding", record, page, given.out, **{name: path for name, path in pythons.items() if path})
+    records.write(
+        "cpu-decoding-options" if given.options else "cpu-decoding",
+        record,
+        page,
+        given.out,
+        **{name: path for name, path in pythons.items() if path},
+    )
 
 
 def main() -> None:
@@ -323,13 +438,19 @@ def main() -> None:
     parser.add_argument("--shapes", default="small,base,lstm,gru")
     parser.add_argument("--precisions", default="float32,int8")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--options", action="store_true", help="each option of the search beside plain search")
+    parser.add_argument("--sentences", type=int, default=16, help="one by one, with --options")
     parser.add_argument("--out", type=Path, default=RECORDS)
     given = parser.parse_args()
     torch.set_num_threads(1)
     for kind in {Recurrent if shape in RECURRENT else Transformer for shape in given.shapes.split(",")}:
         KERNELS[kind].load()
     versions: dict[str, str] = {}
-    rows = [row for shape in given.shapes.split(",") for row in measure(shape, given, versions)]
+    shapes = given.shapes.split(",")
+    if given.options:
+        rows = [row for shape in shapes for row in measure_options(shape, given)]
+    else:
+        rows = [row for shape in shapes for row in measure(shape, given, versions)]
     if rows:
         write(given, rows, versions)
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import records
 import torch
 from records import facts_of, machine, rows_table
@@ -27,12 +26,12 @@ from records import facts_of, machine, rows_table
 import harken
 from harken.data.tokenizers.tokens import EOS
 from harken.kernels.decoding.description import Transformer
-from harken.kernels.decoding.search import Rules
 from harken.metrics import corpus_bleu, corpus_chrf
 from harken.models.build import build_model
 from harken.recipe import as_recipe
-from harken.search.compiled import KERNELS, packed_weights
-from harken.search.hypotheses import SPECIAL_TOKENS
+from harken.search.compiled import KERNELS
+from harken.search.config import SearchOptions
+from harken.search.dispatch import COMPILED, DecodingCall
 from harken.tasks.translate.translator import TOKENIZERS
 
 
@@ -63,17 +62,16 @@ class StandIn:
         self, sources: list[str], *, precision: str, beam: int, batch_sentences: int = 64, **_: Any
     ) -> list[Any]:
         """The teacher's outputs, after a search of their lengths."""
-        compiled, rules = packed_weights(self.model, precision), Rules(SPECIAL_TOKENS, beam, 1, 1.0)
         lengths = [len(self.target.encode(self.outputs[text])) + 1 for text in sources]  # with EOS
         rows = [torch.tensor([*self.source.encode(text), EOS]) for text in sources]
         order = sorted(range(len(sources)), key=lambda number: len(rows[number]))
         for start in range(0, len(order), batch_sentences):
             chosen = order[start : start + batch_sentences]
-            sizes = np.array([len(rows[number]) for number in chosen])
-            limits = np.array([lengths[number] for number in chosen])
+            sizes = torch.tensor([len(rows[number]) for number in chosen])
+            limits = torch.tensor([lengths[number] for number in chosen])
             ids = torch.nn.utils.rnn.pad_sequence([rows[number] for number in chosen], batch_first=True)
-            memory = compiled.read(self.model, ids, torch.from_numpy(sizes), sizes)
-            assert compiled.search(memory, sizes, limits, limits, rules, np.zeros(1, np.int64)) is not None
+            options = SearchOptions().changed({"beam": beam, "precision": precision, "min_length": int(limits.max())})
+            COMPILED.decode(DecodingCall(self.model, ids, sizes, limits, options))
         return [SimpleNamespace(text=self.outputs[text]) for text in sources]
 
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The measured experiment of docs/distillation.md: a teacher on Europarl en-de, students tiny and small, int8-aware.
+# The measured experiment of docs/benchmarks/decoding.md: a teacher on Europarl en-de, students tiny and small, int8-aware.
 #   bash benchmarks/h200_distillation.sh            on the device machine, from the repository root; about 9.5 minutes
 # Results under $OUT: distil-log.txt, distil-results.tar.xz, distil-weights.00 ... (cat them together: a tar).
 # Numbers can be changed by the environment; see the list below.

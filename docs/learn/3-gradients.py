@@ -170,7 +170,7 @@ print(check("ex3b", answer))
 
 # %% recall
 for delay in (3, 30):
-    right = accuracies("RNN, uniform", delay, longest=140, asked=[delay], steps=300, seed=2)[0]
+    right = accuracies("RNN, uniform", 32, delay, longest=140, asked=[delay], steps=300, seed=2)[0]
     print(f"{delay} steps between symbol and question: {right:.0%} right")
     assert right > 0.9 if delay == 3 else right < 0.75
 
@@ -235,7 +235,8 @@ print(check("ex3d", answer))
 
 # %% picture-of-clipping
 STEPS = 300
-runs = {name: train(2.0, clip, STEPS, 16, seed=2) for name, clip in {"no clipping": math.inf, "limit 1": 1.0}.items()}
+limits = {"no clipping": math.inf, "limit 1": 1.0}
+runs = {name: train(2.0, limit, 64, STEPS, 16, seed=2) for name, limit in limits.items()}
 
 
 def smooth(values: list[float]) -> list[float]:

@@ -138,7 +138,7 @@ print(check("ex4b", answer))
 # %% picture-of-memory
 delays = (3, 10, 30, 60)
 networks = ("RNN, uniform", "LSTM, forget bias 5")
-right = {name: [accuracies(name, delay, 140, [delay], 300, seed=2)[0] for delay in delays] for name in networks}
+right = {name: [accuracies(name, 32, delay, 140, [delay], 300, seed=2)[0] for delay in delays] for name in networks}
 lines = [Series(name, delays, shares) for name, shares in right.items()]
 panel = Lines(
     "",

@@ -105,7 +105,7 @@ print(check("ex5a", answer))
 
 # %% train
 pairs = sentences(20_000, (3, 8), random.Random(1))
-model = train_translator("none", rate=4e-3, pairs=pairs, steps=450, seed=1)  # "none": without attention
+model, _ = train_translator("none", 84, rate=4e-3, pairs=pairs, steps=450, seed=1)  # "none": without attention
 
 for source, target in sentences(2, (4, 4), random.Random(2)) + sentences(2, (8, 8), random.Random(2)):
     print(f"source   {source}\nright    {target}\nwritten  {model.translate(source, beam=1).text}\n")  # beam 1: greedy

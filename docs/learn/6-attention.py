@@ -139,7 +139,7 @@ assert max(rows[-1]) - min(rows[-1]) < 0.05
 
 # %% train
 pairs = sentences(20_000, (3, 8), random.Random(1))
-model = train_translator("additive", rate=4e-3, pairs=pairs, steps=450, seed=1)
+model, _ = train_translator("additive", 64, rate=4e-3, pairs=pairs, steps=450, seed=1)
 
 source = f"{NOUNS[0]} {ADJECTIVES[0]} {NOUNS[5]} {NOUNS[9]} {ADJECTIVES[3]} {NOUNS[12]}"
 result = model.translate(source, beam=1, attention=True)

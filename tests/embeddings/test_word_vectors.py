@@ -207,7 +207,10 @@ def test_words_with_blanks_and_words_twice(tmp_path: Path) -> None:
         (b"0 5\n", "has no vectors in it"),
         (b"2 2\nab " + b"\0\0\x80?\0\0\x80?" + b"\ncd \0\0", "ends inside word 2 of 2"),
         (b"1 2\n\xff\xfe " + b"\0\0\x80?\0\0\x80?", "word 1 of 1 is not valid UTF-8"),
-        (b"\xba\x16\x4f\x2f\x0c\0\0\0" + bytes(range(128, 256)), "fastText in binary form: give its .vec file"),
+        (
+            b"\xba\x16\x4f\x2f\x0c\0\0\0" + bytes(range(128, 256)),
+            "a model of fastText in binary form: give its .vec file",
+        ),
     ],
 )
 def test_broken_files_are_refused_with_the_place(tmp_path: Path, content: bytes, said: str) -> None:

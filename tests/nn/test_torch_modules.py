@@ -1,8 +1,8 @@
 """Torch's own checks of its modules (`torch.testing._internal.common_modules.module_db`), run against the classes of
 `harken.nn` with the same names: what torch's class passes, ours passes.
 
-Each check runs over all entries of torch's table in the slow tests, and over every so many of them otherwise. What
-does not pass is listed in `docs/reference/torch-modules.md` with the reason; an entry there that passes fails the test.
+Each check runs over all entries of torch's table in the slow tests, and over every so many of them otherwise. What does
+not pass is listed in `docs/reference/torch-modules.md` with the reason; an entry listed there that passes fails.
 `TransformerEncoder` is left out, since torch's cases pass it layers of `torch.nn`; `TransformerEncoderLayer` and
 `Transformer` cover its parts.
 """

@@ -222,6 +222,24 @@ def test_a_test_is_held_out_of_enough_examples(tmp_path: Path) -> None:
     assert infer(table(tmp_path / "pairs.tsv", many[:250], many[250:500])).data["test_size"] == 0.2
 
 
+def test_a_test_is_held_out_of_a_folder_of_recordings(tmp_path: Path) -> None:
+    for number in range(250):
+        (tmp_path / f"{number}.wav").write_bytes(b"")
+        (tmp_path / f"{number}.txt").write_text(f"number {number}\n")
+    inferred = infer(tmp_path)
+    assert (inferred.task, inferred.data["test_size"]) == ("transcribe", 0.2)
+
+
+def test_the_test_of_an_archive_of_signals_is_taken(tmp_path: Path) -> None:
+    rows = "".join(f"{number},{number + 1}.5,2:{'ab'[number % 2]}\n" for number in range(20))
+    content = f"@problemName any\n@classLabel true a b\n@data\n{rows.replace('2:', '3:')}"
+    for name in ("Any_TRAIN.ts", "Any_TEST.ts", "Other_TRAIN.ts"):
+        (tmp_path / name).write_text(content)
+    assert infer(tmp_path / "Any_TRAIN.ts").data["test"] == str(tmp_path / "Any_TEST.ts")
+    assert "test" not in infer(tmp_path / "Other_TRAIN.ts").data
+    assert "test" not in infer(tmp_path / "Any_TEST.ts").data
+
+
 def test_a_given_test_is_taken(tmp_path: Path) -> None:
     many, labels = [f"{text} {number}" for number in range(10) for text in TEXTS], ["good", "bad"] * 300
     for name in ("train.tsv", "test.tsv"):

@@ -15,6 +15,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from plain_search import VOCABULARY, Mind, Started
+from step_models import TinyRecurrent
 
 from harken.data.tokenizers.tokens import EOS, UNK
 from harken.errors import UserError
@@ -28,7 +29,7 @@ from harken.search.hypotheses import Hypothesis
 from harken.search.rules.constraints import Constraints
 from harken.search.rules.fusion import LanguageModelFusion
 from harken.search.rules.penalties import Banned, Shortlist
-from harken.search.rules.prefix import Prefix
+from harken.search.rules.prefix import ForcedFirst, Prefix
 
 torch.set_num_threads(1)
 EVERYTHING = 120  # a group of this width keeps all hypotheses of at most four tokens
@@ -212,36 +213,124 @@ COMPILED_OPTIONS = {
     "min_length": st.integers(0, 4),
     "seed": st.integers(0, 9),
 }
+RANKED = {
+    "word_reward": st.sampled_from([-0.4, 0.3]),
+    "coverage_penalty": st.sampled_from([0.3]),
+    "no_repeat_ngram": st.integers(1, 3),
+    "repetition_penalty": st.sampled_from([1.2, 1.7]),
+    "unknown_penalty": st.sampled_from([0.5, math.inf]),
+}
+SAMPLED = {
+    "temperature": st.sampled_from([0.0, 0.7, 1.6]),
+    "top_k": st.sampled_from([1, 4, 100]),
+    "top_p": st.sampled_from([0.3, 0.9, 1.0]),
+    "min_p": st.sampled_from([0.0, 0.1]),
+}
+SEARCHED = st.one_of(
+    STOPPING,
+    st.fixed_dictionaries({"sample": st.just(True)}, optional=SAMPLED),
+    st.fixed_dictionaries({"groups": st.integers(2, 3), "diversity": st.sampled_from([0.0, 0.7, 3.0])}),
+)
+tokens = st.lists(st.integers(4, SIZE - 1), min_size=1, max_size=2)
+SCORE_RULES = {
+    "banned": st.lists(st.lists(st.integers(4, SIZE - 1), min_size=1, max_size=3), min_size=1, max_size=4),
+    "first": st.integers(4, SIZE - 1),
+    "prefix": st.lists(st.integers(4, SIZE - 1), max_size=3),
+    "bias": st.sampled_from([None, 0.0, 0.6]),
+    "phrases": st.lists(st.lists(tokens, min_size=1, max_size=2), max_size=2),
+    "joins": st.booleans(),
+    "weight": st.just(0.4),
+}
 
 
-@settings(max_examples=120, deadline=None)
+def score_rules(drawn: dict[str, Any], rows: int) -> tuple[Any, ...]:
+    """Rules for a call, new ones every time: a language model has a state."""
+    rules = list[Any]()
+    if "banned" in drawn:
+        rules.append(Banned(drawn["banned"]))
+    if "first" in drawn:
+        rules.append(ForcedFirst(drawn["first"]))
+    elif "prefix" in drawn:
+        prefixes = [drawn["prefix"] if row % 2 == 0 else drawn["prefix"][:1] for row in range(rows)]
+        rules.append(Prefix(prefixes, drawn.get("bias")))
+    if "phrases" in drawn:
+        joins = torch.arange(SIZE) % 5 == 4 if drawn.get("joins") else None
+        rules.append(Constraints([drawn["phrases"] if row % 3 == 0 else [] for row in range(rows)], joins))
+    if "weight" in drawn:
+        language = TinyRecurrent(3, SIZE)
+        rules.append(LanguageModelFusion(language, language.start(rows), drawn["weight"]))
+    return tuple(rules)
+
+
+@settings(max_examples=200, deadline=None)
 @given(
     kind=st.sampled_from(sorted(NETWORKS)),
-    options=st.fixed_dictionaries(COMPILED_OPTIONS),
-    stopping=st.one_of(
-        st.just({"stopping": "exact"}),
-        st.fixed_dictionaries({"stopping": st.just("count"), "patience": st.sampled_from([0.5, 1.0, 2.0])}),
-    ),
-    rows=st.sampled_from([1, 7, 20]),
+    options=st.fixed_dictionaries(COMPILED_OPTIONS, optional=RANKED),
+    searched=SEARCHED,
+    drawn=st.fixed_dictionaries({}, optional=SCORE_RULES),
+    rows=st.sampled_from([1, 4, 7]),
     seed=st.integers(0, 500),
+    second=st.sampled_from([None, None, None, *sorted(NETWORKS)]),
     shortlisted=st.booleans(),
     data=st.data(),
 )
-def test_the_compiled_search_equals_the_reference_with_any_options(
+def test_the_compiled_search_equals_the_reference_with_any_options_and_rules(
     kernels: None,
     kind: str,
     options: dict[str, Any],
-    stopping: dict[str, Any],
+    searched: dict[str, Any],
+    drawn: dict[str, Any],
     rows: int,
     seed: int,
+    second: str | None,
     shortlisted: bool,
     data: st.DataObject,
 ) -> None:
-    nbest = data.draw(st.integers(1, options["beam"]))
-    call = calls(kind, rows, seed, shortlisted, options | stopping, nbest)
-    if choose(call) is not COMPILED:
-        assert int(call.rules[0].allowed.sum(-1).min()) < 2 * options["beam"] + 3
+    groups = searched.pop("groups", 1)
+    options |= searched | (
+        {"diversity_groups": groups, "beam": groups * data.draw(st.integers(1, 2))} if groups > 1 else {}
+    )
+    if options.get("coverage_penalty") and "gru" in (kind, second):
+        del options["coverage_penalty"]  # it has no attention
+    if options.get("sample"):
+        drawn.pop("phrases", None)
+    nbest = data.draw(st.integers(1, 4 if options.get("sample") else options["beam"]))
+    whole = calls(kind, rows, seed, shortlisted and second is None, options, nbest)
+    if second is not None and not options.get("coverage_penalty"):
+        whole = replace(whole, model=Ensemble([whole.model, network(second)], [1.0, 2.0]))
+    whole = replace(whole, max_lengths=torch.as_tensor(whole.max_lengths) + 3)
+    for rule in whole.rules:
+        rule.allowed[..., drawn.get("first", EOS)] = True
+    call, other = (replace(whole, rules=(*score_rules(drawn, rows), *whole.rules)) for _ in range(2))
+    least = min([SIZE, *(int(rule.allowed.sum(-1).min()) for rule in whole.rules)])
+    if COMPILED.why_not(call) is not None:
+        assert not options.get("sample") and least < 2 * options["beam"] + 3, COMPILED.why_not(call)
         return
+    try:
+        expected = run_reference(other)
+    except UserError as refused:
+        assert "leave no output" in str(refused)
+        with pytest.raises(UserError, match="leave no output"):
+            COMPILED.decode(call)
+        return
+    found = COMPILED.decode(call)
+    if options.get("sample"):
+        assert [[h.tokens for h in row] for row in found] == [[h.tokens for h in row] for row in expected]
+    assert_equal(found, expected)
+    for row, others in zip(found, expected, strict=True):
+        for hypothesis, same in zip(row, others, strict=True):
+            if hypothesis.tokens == same.tokens:
+                assert hypothesis.added == pytest.approx(same.added, abs=2 * TOLERANCE * len(row))
+                assert hypothesis.coverage == pytest.approx(same.coverage, abs=TOLERANCE)
+
+
+def test_a_token_that_is_required_and_probable_is_one_candidate_of_each_group(kernels: None) -> None:
+    rules = (ForcedFirst(17), Constraints([[[[17]]]]))
+    options = SearchOptions(beam=6, diversity_groups=3, diversity=3.0)
+    call = calls("transformer", 1, 3, False, options.model_dump(), 6)
+    call, live = replace(call, max_lengths=1 + 1, rules=rules), []
+    run_reference(replace(call, observe=lambda step: live.append(int((step.scores > -math.inf).sum()))))
+    assert live == [3, 6]  # after the forced token each group has one hypothesis
     assert_equal(COMPILED.decode(call), run_reference(call))
 
 

@@ -279,6 +279,7 @@ def test_a_model_by_its_name(tiny_model: Callable[[str], Path], capitals: Any, t
     app = create_app([base, legal, f"{legal}@fr-en"], ServerSettings(state=tmp_path / "state"))
     app.state.serving.engine = capitals
     with TestClient(app) as client:
+        assert [language["targets"] for language in client.get("/languages").json()] == [["en", "fr"], ["fr", "en"]]
         asked = {"q": "the cat", "source": "en", "target": "fr"}
         deepl = {"text": ["the cat"], "source_lang": "EN", "target_lang": "FR"}
         for model in ({}, {"model": "legal"}):

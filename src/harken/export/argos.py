@@ -25,7 +25,7 @@ import torch
 
 from harken.adopt.marian import LANGUAGE_TOKEN
 from harken.adopt.pieces import with_spaces
-from harken.data.text.languages import language_name, languages_of
+from harken.data.text.languages import THREE_LETTERS, language_name, languages_of
 from harken.data.tokenizers.subword import SPACE
 from harken.errors import UserError
 from harken.export.ctranslate2 import export_ctranslate2
@@ -52,7 +52,7 @@ def export_argos(translator: Translator, folder: Path) -> None:
         UserError: CTranslate2 has no form for the model, the languages are unknown, or `sentencepiece.model` cannot
             decode the translations.
     """
-    codes = languages_of(translator.recipe.data)
+    codes = [code and THREE_LETTERS.get(code, code) for code in languages_of(translator.recipe.data)]
     if None in codes:
         raise UserError(
             f"{FORM} needs the languages of a package; set data.source_language and data.target_language in the "

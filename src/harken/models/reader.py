@@ -128,9 +128,9 @@ class InContext:
 class ContextInput(nn.Module):
     """`InContext` -> (B, T, E)."""
 
-    def __init__(self, words: nn.Module, width: int, *, layers: int, context: int, dropout: float = DROPOUT) -> None:
+    def __init__(self, words: nn.Module, width: int, *, layers: int, context: int) -> None:
         super().__init__()
-        self.words, self.mix, self.dropout = words, LayerMix(layers), Dropout(dropout)
+        self.words, self.mix, self.dropout = words, LayerMix(layers), Dropout(DROPOUT)
         self.project = nn.Linear(width + context, width)
         self.scale = width**0.5  # inputs are divided by it, and encoders multiply by it
 

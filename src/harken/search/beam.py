@@ -187,7 +187,8 @@ class _Beam:
         ended: list[Tensor] = []  # the prefixes that each group has finished
         for group in range(self.groups):
             own = slice(0, 1) if width == 1 else slice(group * size, (group + 1) * size)
-            offers = self._offers([part[:, own] for part in offered], own, size, [ids for _, _, ids, _ in chosen])
+            earlier = [ids.masked_fill(scores == NEG_INF, PAD) for _, scores, ids, _ in chosen]
+            offers = self._offers([part[:, own] for part in offered], own, size, earlier)
             chosen.append(self._survivors(*offers, size, cover, ended))
         parents, scores, ids, raw = (
             chosen[0] if self.groups == 1 else (torch.cat(part, 1) for part in zip(*chosen, strict=True))
@@ -274,7 +275,7 @@ class _Beam:
             values, ids = self._with_required(preferred.flatten(0, 1), values, ids, group)
         choices = values.shape[1]
         values, ids = values.view(rows, live, choices), ids.view(rows, live, choices)
-        gains = values if preferred is table else table.gather(2, ids)
+        gains = values if preferred is table else table.gather(2, ids).masked_fill(values == NEG_INF, NEG_INF)
         if self.rules:
             raw = model.gather(2, ids)
         else:  # rounding must not raise a score as a hypothesis grows

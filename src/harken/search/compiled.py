@@ -1,7 +1,9 @@
-"""The compiled backend of `harken.search.dispatch`: greedy and beam search of encoder-decoders on a CPU.
+"""The compiled backend of `harken.search.dispatch`: greedy and beam search and sampling of encoder-decoders on a CPU.
 
 Decoders are Transformers or recurrent, in float32 or int8. The kernels are in `harken.kernels.decoding`; the reference,
-whose tokens they give, is that of `harken.search.dispatch`. They support the options of `SUPPORTED` and a shortlist.
+whose tokens they give, is that of `harken.search.dispatch`. All options of a search are compiled with its loop
+(`harken.search.program`). Where something outside the loop has a say in every step (several models, a language model, a
+reader of the stream), the loop is left and entered again at each of them.
 
 Loading numba and the kernels takes most of a second, compiling them on a machine's first use some twenty; a short text
 is translated faster without. So calls run on the reference until that has taken as long as loading (`LOAD_SECONDS`) or
@@ -34,22 +36,25 @@ from harken.kernels.decoding.description import Recurrent, Transformer
 from harken.kernels.settings import kernels_enabled
 from harken.kernels.weights import ModelCache, Snapshot, has_hooks, is_frozen
 from harken.machine import CAN_FORK
-from harken.search.config import SearchOptions
-from harken.search.hypotheses import SPECIAL_TOKENS, Hypothesis
+from harken.search.ensemble import Ensemble
+from harken.search.hypotheses import Hypothesis, added_by_rules, refuse_empty
+from harken.search.program import rules_for_kernels, rules_of, stopper, why_not_rules
+from harken.search.rules.base import SoFar
+from harken.search.rules.fusion import LanguageModelFusion
 from harken.search.rules.penalties import Shortlist
 from harken.search.rules.prefix import ForcedFirst
+from harken.search.streaming import CertainPrefix
 
 if TYPE_CHECKING:
     from harken.kernels.decoding.recurrent import CompiledRecurrent
-    from harken.kernels.decoding.search import SearchResult
+    from harken.kernels.decoding.search import Rules, Search, SearchResult
     from harken.kernels.decoding.transformer import CompiledTransformer
     from harken.search.dispatch import Decode, DecodingCall
 
-SUPPORTED = {"beam", "length_penalty", "length_rule", "stopping", "patience", "min_length", "precision"} | {
-    *("seed", "diversity"),  # without effect in these searches
-}
 MAX_CACHE = 2**28  # numbers in the cache of a part, 1 GiB; a larger batch is decoded in parts
 WATCHED = 1024  # tokens: with more to decode, Ctrl-C is watched for
+ABORTED, ENDED = 1, 2  # what `stop` says to the kernels: leave the result, end with what there is
+POLL_SECONDS = 0.01  # between two questions whether to stop
 LOAD_SECONDS, COMPILE_SECONDS = 0.8, 20.0
 
 _NUMBA = find_spec("numba") is not None
@@ -169,99 +174,191 @@ def prepare(model: Any, wait: bool = True) -> None:
         threading.Thread(target=kernels.load, daemon=True).start()
 
 
+def _models_of(call: DecodingCall) -> list[Any]:
+    """The models that take part in every step."""
+    return call.model.models if type(call.model) is Ensemble else [call.model]
+
+
 def why_not_compiled(call: DecodingCall) -> str | None:
     """The reason for which the compiled search does not run a call; None: it does."""
-    options, fields = call.options, SearchOptions.model_fields
-    if call.cancelled or call.observe or call.keep_beam:
-        return "the search is watched or may be cancelled"
+    options, rules = call.options, call.rules
+    if call.keep_beam or not isinstance(call.observe, CertainPrefix | None):
+        return "the whole beam is observed"
     if call.distances is not None or call.source.dim() != 2 or call.source.is_floating_point():
         return "the source is not a row of tokens"
     if call.source.device.type != "cpu":
         return "the model is not on a CPU"
-    lists = [rule for rule in call.rules if isinstance(rule, Shortlist)]
-    if len(lists) > 1 or not all(isinstance(rule, Shortlist | ForcedFirst) for rule in call.rules):
-        return "there are rules for the next token, such as a prefix or a glossary"
-    changed = [name for name in fields.keys() - SUPPORTED if getattr(options, name) != fields[name].default]
-    if changed or options.stopping == "first":
-        return f"search.{min(changed, default='stopping')} is set"
-    described = describe(call.model)
-    if described is None:
+    if reason := why_not_rules(rules):
+        return reason
+    models = [describe(model) for model in _models_of(call)]
+    described = [model for model in models if model is not None]
+    if len(described) < len(models):
         return "the model is of a kind without kernels, is not in float32, is in training, or has hooks"
-    least = min([len(described.target_embedding), *(int(rule.allowed.sum(-1).min()) for rule in lists)])
-    if not 1 <= call.nbest <= options.beam or least < 2 * options.beam + 3:
+    sizes = {len(model.target_embedding) for model in described}
+    lists = [rule for rule in rules if isinstance(rule, Shortlist)]
+    if len(models) > 1 and (lists or options.coverage_penalty or len(sizes) > 1):
+        return "several models have a shortlist, a coverage penalty or unequal vocabularies"
+    if options.coverage_penalty and any(isinstance(model, Recurrent) and not model.score for model in described):
+        return "the model has no attention to the source"
+    least = min([*sizes, *(int(rule.allowed.sum(-1).min()) for rule in lists)])
+    if not options.sample and (not 1 <= call.nbest <= options.beam or least < 2 * options.beam + 3):
         return "the beam is wider than the vocabulary or narrower than the n-best list"
     limits = torch.as_tensor(call.max_lengths)
-    if int(limits.min()) < 1 + (len(call.rules) > len(lists)) or (
-        call.lengths is not None and int(call.lengths.min()) < 1
-    ):
+    is_forced = any(isinstance(rule, ForcedFirst) for rule in rules)
+    if int(limits.min()) < 1 + is_forced or (call.lengths is not None and int(call.lengths.min()) < 1):
         return "a source or a limit is empty"
-    sides = () if isinstance(described, Recurrent) else (described.encoder, described.decoder)
-    for side, length in zip(sides, (call.source.shape[1], int(limits.max())), strict=False):
-        if side is not None and side.max_length is not None and length > side.max_length:
-            return "a sentence is longer than the positions that were learned"
+    for model in described:
+        sides = () if isinstance(model, Recurrent) else (model.encoder, model.decoder)
+        for side, length in zip(sides, (call.source.shape[1], int(limits.max())), strict=False):
+            if side is not None and side.max_length is not None and length > side.max_length:
+                return "a sentence is longer than the positions that were learned"
     return None
 
 
 def run_compiled(call: DecodingCall, reference: Decode) -> list[list[Hypothesis]]:
     """Up to `nbest` hypotheses for each source, best first; on the reference while loading the kernels costs more."""
     precision = "int8" if call.options.precision == "auto" else call.options.precision
-    kernels = KERNELS[type(_MODELS.of(call.model).described or describe(call.model))]
-    if precision == "float32" and not kernels.is_ready():
+    kernels = [KERNELS[type(_MODELS.of(model).described or describe(model))] for model in _models_of(call)]
+    if precision == "float32" and any(not search.is_ready() for search in kernels):
         started = time.perf_counter()
         try:
             return reference(call)
         finally:
-            kernels.spent += time.perf_counter() - started
-    return [hypotheses for part in _decode(call, precision) for hypotheses in _hypotheses(part)]
+            for search in kernels:
+                search.spent += time.perf_counter() - started
+    return [hypotheses for part in _decode(call, precision) for hypotheses in _hypotheses(part, call)]
 
 
 def _decode(call: DecodingCall, precision: str) -> list[SearchResult]:
-    """The results of consecutive parts of the batch, at least one for each thread of torch."""
-    from harken.kernels.decoding.search import Rules
+    """The results of consecutive parts of the batch, at least one for each thread of torch.
+
+    Raises:
+        UserError: the model's logits are not finite numbers.
+    """
+    from harken.kernels.decoding.search import new_search
     from harken.kernels.recurrent.cpu.runtime import run_all
 
-    options, source, lengths = call.options, call.source, call.lengths
-    compiled = packed_weights(call.model, precision)
-    rules_of = {type(rule): rule for rule in call.rules}
-    allowed = rules_of[Shortlist].allowed.expand(call.rows, -1).numpy() if Shortlist in rules_of else None
+    options, source, lengths, models = call.options, call.source, call.lengths, _models_of(call)
+    packed = [packed_weights(model, precision) for model in models]
+    shares = [math.log(weight) for weight in call.model.weights] if len(models) > 1 else [0.0]
+    score_rules = [*rules_of(options), *call.rules]
+    rules = rules_for_kernels(options, call.nbest, score_rules)
+    allowed = next((rule for rule in call.rules if isinstance(rule, Shortlist)), None)
+    fusion = next((rule for rule in call.rules if isinstance(rule, LanguageModelFusion)), None)
+    lists = None if allowed is None else allowed.allowed.expand(call.rows, -1).numpy()
     limits = torch.as_tensor(call.max_lengths).expand(call.rows).numpy().astype(np.int64)
     sizes = np.full(call.rows, source.shape[1]) if lengths is None else lengths.numpy()
-    rules = Rules(
-        special=SPECIAL_TOKENS,
-        beam=options.beam,
-        nbest=call.nbest,
-        penalty=float(options.length_penalty),
-        gnmt=options.length_rule == "gnmt",
-        forced=rules_of[ForcedFirst].token if ForcedFirst in rules_of else -1,
-        max_finished=float(options.beam * options.patience) if options.stopping == "count" else math.inf,
-    )
+    numbers = np.arange(call.rows) if call.row_numbers is None else call.row_numbers.numpy().astype(np.int64)
     minimums = np.full(call.rows, options.min_length + 1, np.int64)  # EOS included
-    numbers = compiled.cache_numbers(options.beam * call.rows, int(limits.max()))
-    parts = min(call.rows, max(torch.get_num_threads(), -(-numbers // MAX_CACHE)))
+    vocabulary, longest = packed[0].vocabulary, int(limits.max())
+    most = sum(each.cache_numbers(rules.beam * call.rows, longest) for each in packed)
+    fused = None if fusion is None else _Fused(fusion, call.rows, rules)
+    is_watched = call.cancelled is not None or call.observe is not None
+    is_alone = fused is not None or is_watched  # one part, in this thread
+    parts = 1 if is_alone else min(call.rows, max(torch.get_num_threads(), -(-most // MAX_CACHE)))
+    should_stop = stopper(options.time_limit, call.cancelled)
     stop = np.zeros(1, np.int64)
     results: list[SearchResult | None] = [None] * parts
 
     def decode(part: int, rows: slice) -> None:
-        memory = compiled.read(call.model, source[rows], None if lengths is None else lengths[rows], sizes[rows])
-        shortlist = None if allowed is None else allowed[rows]
-        results[part] = compiled.search(memory, sizes[rows], limits[rows], minimums[rows], rules, stop, shortlist)
+        given = sizes[rows], limits[rows], minimums[rows], rules, stop, None if lists is None else lists[rows]
+        decodings = []
+        for model, each in zip(models, packed, strict=True):
+            memory = each.read(model, source[rows], None if lengths is None else lengths[rows], sizes[rows])
+            decodings.append(each.begin(memory, *given))
+        last, several = decodings[-1], len(decodings) > 1
+        about = vocabulary, last.columns, rows.start, numbers[rows], several, fused is not None
+        search = new_search(rules, sizes[rows], int(limits[rows].max()), *about)
+        is_stepped = several or is_alone
+        is_finite = is_stepped or last.run(search)
+        while is_stepped and is_finite and search.rows and stop[0] != ABORTED:
+            if is_alone and should_stop is not None and should_stop():
+                stop[0] = ENDED
+            if fused is not None:
+                fused.fill(search, vocabulary)
+            for place, (decoding, share) in enumerate(zip(decodings, shares, strict=True)):
+                turn = 0 if not several else 1 if place == 0 else 3 if decoding is last else 2
+                is_finite = is_finite and decoding.run(search, 1, turn, share)
+            if call.observe is not None and is_finite:
+                call.observe(_possible(search, last.result))
+        for decoding in decodings:
+            decoding.release()
+        results[part] = last.result if is_finite else None
 
     edges = [call.rows * part // parts for part in range(parts + 1)]
     tasks = [
         lambda part=part, rows=slice(low, high): decode(part, rows) for part, (low, high) in enumerate(pairwise(edges))
     ]
-    if int(limits.sum()) * options.beam < WATCHED:
+    if is_alone or (int(limits.sum()) * rules.beam < WATCHED and should_stop is None):
         run_all(tasks)
     else:
-        _interruptible(lambda: run_all(tasks), stop)
+        _interruptible(lambda: run_all(tasks), stop, should_stop)
     finite = [result for result in results if result is not None]
     if len(finite) < parts:
         raise UserError("The model's logits are not finite numbers; its training has diverged.")
     return finite
 
 
-def _interruptible(work: Callable[[], object], stop: Any) -> None:
-    """Runs compiled code in a thread of its own, so that Ctrl-C ends it within a step and not after the batch."""
+class _Fused:
+    """A language model whose rows are those of a search, one for each hypothesis."""
+
+    def __init__(self, rule: LanguageModelFusion, sources: int, rules: Rules) -> None:
+        self.rule, self.beam, self.independent = rule, rules.beam, rules.independent
+        self.alive = np.arange(sources)
+        self.is_expanded = False
+
+    def fill(self, search: Search, vocabulary: int) -> None:
+        """The log-probabilities of the next tokens of all live rows."""
+        rows, live, time, *_ = search.cursor.tolist()
+        now = time % 2
+        sources = search.sources[now, :rows]
+        state_rows = sources * (self.beam if self.independent else 1) + search.samples[now, :rows]
+        if self.independent and self.beam > 1 and not self.is_expanded:
+            self.rule.expand_(self.beam)
+            self.is_expanded = True
+        if not self.independent:
+            state_rows = np.arange(rows)
+            if time > 0:
+                self._follow(sources[:: max(live, 1)], search.ancestors[now, :rows, time - 1] % self.beam)
+        count = len(self.alive) * (self.beam if self.is_expanded else 1)
+        tokens = torch.zeros(count, min(time, 1), dtype=torch.long)
+        if time > 0:
+            tokens[torch.from_numpy(state_rows), 0] = torch.from_numpy(search.tokens[time, :rows].astype(np.int64))
+        so_far = SoFar(tokens, torch.zeros(count, dtype=torch.long), torch.zeros(count, dtype=torch.long))
+        with torch.inference_mode():
+            table = self.rule(torch.zeros(count, vocabulary), so_far)
+        search.fused[:rows, :vocabulary] = table.numpy()[state_rows]
+
+    def _follow(self, sources: Any, parents: Any) -> None:
+        """Bring the state to the survivors of the last step: some sources, and the parents of their rows."""
+        if len(sources) < len(self.alive):
+            self.rule.keep_(torch.from_numpy(np.flatnonzero(np.isin(self.alive, sources))))
+            self.alive = sources.copy()
+        if not self.is_expanded:
+            self.rule.expand_(self.beam)
+            self.is_expanded = True
+        elif self.beam > 1:
+            first = np.arange(len(parents)) // self.beam * self.beam
+            self.rule.reorder_(torch.from_numpy(first + parents))
+
+
+def _possible(search: Search, result: SearchResult) -> list[list[int]]:
+    """The tokens of all that the result for the first source may begin with."""
+    rows, _, time, *_ = search.cursor.tolist()
+    now = time % 2
+    possible = [
+        [int(search.tokens[step, search.ancestors[now, row, step]]) for step in range(1, time)]
+        + [int(search.tokens[time, row])]
+        for row in range(rows)
+        if search.scores[now, row] > -math.inf
+    ]
+    if result.lengths[0, 0] >= 0:
+        possible.append(result.tokens[0, 0, : result.lengths[0, 0]].tolist())
+    return possible
+
+
+def _interruptible(work: Callable[[], object], stop: Any, should_stop: Callable[[], bool] | None) -> None:
+    """Runs compiled code in a thread of its own, so that Ctrl-C and `should_stop` end it within a step."""
     errors: list[BaseException] = []
 
     def watched() -> None:
@@ -273,28 +370,43 @@ def _interruptible(work: Callable[[], object], stop: Any) -> None:
     thread = threading.Thread(target=watched, daemon=True)
     thread.start()
     try:
+        while should_stop is not None and thread.is_alive():
+            thread.join(POLL_SECONDS)
+            if should_stop():
+                stop[0], should_stop = ENDED, None
         thread.join()
     except BaseException:
-        stop[0] = 1
+        stop[0] = ABORTED
         raise
     if errors:
         raise errors[0]
 
 
-def _hypotheses(result: SearchResult) -> list[list[Hypothesis]]:
+def _hypotheses(result: SearchResult, call: DecodingCall) -> list[list[Hypothesis]]:
+    """The hypotheses of each source, best first.
+
+    Raises:
+        UserError: a source has none.
+    """
     rows = []
+    refuse_empty(np.flatnonzero((result.lengths < 0).all(1)))
+    refuse_empty(np.flatnonzero(((result.lengths >= 0) & ~(result.scores > -math.inf)).any(1)))
     for row, lengths in enumerate(result.lengths):
         best = []
         for slot in np.flatnonzero(lengths >= 0):
             length, finished = int(lengths[slot]), bool(result.finished[row, slot])
+            token_scores = result.logs[row, slot, : length + finished].tolist()
+            total = float(sum(token_scores))
             best.append(
                 Hypothesis(
                     tokens=result.tokens[row, slot, :length].tolist(),
-                    score=float(result.scores[row, slot]),
+                    score=total,
                     normalised=float(result.normalised[row, slot]),
                     finished=finished,
-                    token_scores=result.logs[row, slot, : length + finished].tolist(),
+                    token_scores=token_scores,
+                    added=added_by_rules(float(result.scores[row, slot]), total),
+                    coverage=float(result.covered[row, slot]),
                 )
             )
-        rows.append(best)
+        rows.append(sorted(best, key=lambda one: (not one.finished, -one.normalised)) if call.options.sample else best)
     return rows

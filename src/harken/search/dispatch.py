@@ -1,7 +1,7 @@
 """Which implementation decodes a batch: the list of backends in order of preference, and the rule of each.
 
     graphs       `harken.search.graphs`: Transformers and recurrent decoders on a GPU, plain calls, as CUDA graphs
-    compiled     `harken.search.compiled`: Transformers and recurrent decoders on a CPU, most options, float32 or int8
+    compiled     `harken.search.compiled`: Transformers and recurrent decoders on a CPU, all options, float32 or int8
     reference    `harken.search.beam` and `harken.search.greedy`: any model with a `step`, every option, any device
 
 `decode` asks the backends in order, and the reference is the last. A faster backend gives the tokens of the reference
@@ -11,9 +11,7 @@ caches and run its own loop. `HARKEN_KERNELS=off` leaves the reference, and refu
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,9 +28,8 @@ from harken.search.conflicts import OF_CALLS, conflict_of
 from harken.search.graphs import run_graphs, why_not_graphs
 from harken.search.greedy import independent_search
 from harken.search.hypotheses import Hypothesis
+from harken.search.program import is_independent, rules_of, stopper
 from harken.search.ranking import Ranking
-from harken.search.rules.base import ScoreRule
-from harken.search.rules.penalties import MinimumLength, NoRepeatNgram, RepetitionPenalty, UnknownPenalty
 from harken.search.sampling import Sampling
 
 Decode = Callable[["DecodingCall"], list[list[Hypothesis]]]
@@ -88,9 +85,9 @@ def run_reference(call: DecodingCall) -> list[list[Hypothesis]]:
         kind = options.temperature, options.top_k, options.top_p, options.min_p, options.seed
         sampling = Sampling(*kind, call.row_numbers)
         return independent_search(call.model, state, call.rows, sampling=sampling, samples=call.nbest, **shared)
-    is_greedy = options.beam == 1 and call.nbest == 1
-    if is_greedy and not call.keep_beam and not any(rule.needs_beam for rule in rules):
+    if is_independent(options, call.nbest, rules) and not call.keep_beam:
         return independent_search(call.model, state, call.rows, **shared)
+    is_greedy = options.beam == 1 and call.nbest == 1
     return beam_search(
         call.model,
         state,
@@ -105,36 +102,9 @@ def run_reference(call: DecodingCall) -> list[list[Hypothesis]]:
     )
 
 
-def rules_of(options: SearchOptions) -> list[ScoreRule]:
-    """The score rules that options ask for, in the order in which they act."""
-    rules: list[ScoreRule] = []
-    if options.repetition_penalty != 1:
-        rules.append(RepetitionPenalty(options.repetition_penalty))
-    if options.unknown_penalty:
-        rules.append(UnknownPenalty(options.unknown_penalty))
-    if options.no_repeat_ngram:
-        rules.append(NoRepeatNgram(options.no_repeat_ngram))
-    if options.min_length:
-        rules.append(MinimumLength(options.min_length))
-    return rules
-
-
 def ranking_of(options: SearchOptions) -> Ranking:
     """The final score that options ask for."""
     return Ranking(options.length_penalty, options.length_rule, options.word_reward, options.coverage_penalty)
-
-
-interrupted: ContextVar[Callable[[], bool] | None] = ContextVar("interrupted", default=None)
-"""Asked at every step of the searches of a thread, where they have steps; unlike `cancelled` it chooses no backend."""
-
-
-def stopper(seconds: float | None, cancelled: Callable[[], bool] | None) -> Callable[[], bool] | None:
-    """Whether to end the search now, because its time is over or it was cancelled; None: it always goes on."""
-    checks = [check for check in (cancelled, interrupted.get()) if check is not None]
-    if seconds is not None:
-        end = time.monotonic() + seconds
-        checks.append(lambda: time.monotonic() >= end)
-    return (lambda: any(check() for check in checks)) if checks else None
 
 
 class SearchBackend(Backend[list[list[Hypothesis]]]):
@@ -159,11 +129,10 @@ def choose(call: DecodingCall) -> SearchBackend:
     """
     chosen = choose_backend(BACKENDS, call)
     if call.options.precision == "int8" and chosen is not COMPILED:
-        reason = COMPILED.why_not(call)
         raise UserError(
-            f'search.precision is "int8", but {reason}. int8 needs a Transformer or recurrent decoder of the kinds in '
-            "docs/explanation/decoding.md on a CPU, and greedy or beam search without further options; "
-            'choose "auto" for int8 where it is supported, or "float32".'
+            f'search.precision is "int8", but {COMPILED.why_not(call)}. int8 needs a Transformer or recurrent decoder '
+            'of the kinds in docs/explanation/decoding.md on a CPU; choose "auto" for int8 where it is supported, or '
+            '"float32".'
         )
     return chosen
 
@@ -176,4 +145,36 @@ def decode(call: DecodingCall) -> list[list[Hypothesis]]:
     """
     if reason := conflict_of(call, OF_CALLS):
         raise UserError(reason)
-    return choose(call).decode(call) if call.rows else []
+    if not call.rows:
+        return []
+    backend = choose(call)
+    return backend.decode(call) if _report is None else _reported(backend, call, _report)
+
+
+_report: Callable[[str], None] | None = None
+_lines = set[str]()  # that were reported
+
+
+def report_backends(report: Callable[[str], None] | None) -> None:
+    """Have a line reported for every backend that decodes from now on, with the reasons against faster ones; once."""
+    global _report
+    _report = report
+    _lines.clear()
+
+
+def _reported(backend: SearchBackend, call: DecodingCall, report: Callable[[str], None]) -> list[list[Hypothesis]]:
+    names, reasons = [backend.name], [(other.name, other.why_not(call)) for other in BACKENDS]
+
+    def reference(call: DecodingCall) -> list[list[Hypothesis]]:
+        names.append(REFERENCE.name)
+        return run_reference(call)
+
+    hypotheses = backend.run(call, reference)
+    faster = [f"{name}: {reason}" for name, reason in reasons[: BACKENDS.index(backend)]]
+    if names[-1] != backend.name:
+        faster.append(f"{backend.name}: its kernels are not loaded yet")
+    line = f"search by {names[-1]}" + (f" ({'; '.join(faster)})" if faster else "")
+    if line not in _lines:
+        _lines.add(line)
+        report(line)
+    return hypotheses

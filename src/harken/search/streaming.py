@@ -23,8 +23,10 @@ class CertainPrefix:
     def __init__(self, emit: Callable[[list[int]], None]) -> None:
         self.emit, self.tokens = emit, list[int]()
 
-    def __call__(self, step: BeamStep | Tensor) -> None:
-        if isinstance(step, BeamStep):
+    def __call__(self, step: BeamStep | Tensor | list[list[int]]) -> None:
+        if isinstance(step, list):  # of the compiled search: all that the result may begin with
+            tokens = common_prefix(step) if step else []
+        elif isinstance(step, BeamStep):
             tokens = _shared(step)
         else:
             tokens = [token for token in step[0].tolist() if token not in (EOS, PAD)]

@@ -73,7 +73,7 @@ def run_batch(
 
 @contextmanager
 def _interruptible(cancelled: Callable[[], bool] | None) -> Iterator[None]:
-    from harken.search.dispatch import interrupted
+    from harken.search.program import interrupted
 
     token = interrupted.set(cancelled)
     try:

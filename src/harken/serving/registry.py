@@ -155,11 +155,8 @@ class Registry:
         """Languages that a language can be translated into, directly or through others."""
         reachable = [source]
         for code in reachable:
-            reachable += [
-                model.target
-                for model in self.translators()
-                if model.source == code and model.target and model.target not in reachable
-            ]
+            following = (model.target for model in self.translators() if model.source == code and model.target)
+            reachable += [target for target in dict.fromkeys(following) if target not in reachable]
         return reachable[1:]
 
     def served_pairs(self) -> str:

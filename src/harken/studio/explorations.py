@@ -113,11 +113,8 @@ def _vanishing(values: Values, seed: int) -> Drawn:
 def _clipping(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.clipping import CHANCE, train
 
-    updates = 120
-    runs = {
-        "no clipping": train(values["scale"], math.inf, updates, 16, seed),
-        f"clipped at {values['clip']:g}": train(values["scale"], values["clip"], updates, 16, seed),
-    }
+    limits = {"no clipping": math.inf, f"clipped at {values['clip']:g}": values["clip"]}
+    runs = {name: train(values["scale"], limit, 64, 120, 16, seed) for name, limit in limits.items()}
     losses = [Series(name, range(len(run["losses"])), run["losses"]) for name, run in runs.items()]
     norms = [Series(name, range(len(run["lengths"])), run["lengths"]) for name, run in runs.items()]
     panels = [
@@ -160,7 +157,7 @@ def _long_memory(values: Values, seed: int) -> Drawn:
     delay, updates = values["delay"], values["updates"]
     asked = sorted({max(1, delay // 2), delay, 2 * delay})
     kinds = ("RNN, orthogonal", "LSTM, forget bias 5")
-    shares_right = {kind: accuracies(kind, delay, delay, asked, updates, seed) for kind in kinds}
+    shares_right = {kind: accuracies(kind, 32, delay, delay, asked, updates, seed) for kind in kinds}
     groups = [Group(kind, shares) for kind, shares in shares_right.items()]
     panel = Bars(
         "",

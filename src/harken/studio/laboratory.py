@@ -16,7 +16,7 @@ def list_claims() -> list[dict[str, Any]]:
     for name in experiment_names():
         experiment = find_experiment(name)
         sliders = EXPLORATIONS[name].to_dict() if name in EXPLORATIONS else None
-        about = {"name": name, "statement": experiment.statement, "shows": experiment.shows}
+        about: dict[str, Any] = {"name": name, "statement": experiment.statement, "shows": experiment.shows}
         about["parts"] = [[part.kind, part.statement] for part in experiment.parts]
         claims.append({**about, "exploration": sliders})
     return claims

@@ -190,13 +190,16 @@ def network_name(model: Mapping[str, Any]) -> str:
     'LSTM, additive attention, width 256'
     >>> network_name({"architecture": "transformer", "layers": 3, "heads": 4, "width": 128})
     'transformer, 3 layers, 4 heads, width 128'
+    >>> network_name({"architecture": "convolutional", "layers": 1, "width": 128})
+    'convolutional, 1 layer, width 128'
     """
     kind = str(model.get("architecture", ""))
     parts = [str(model["cell"]).upper() if kind == "recurrent" and "cell" in model else kind]
     if kind == "recurrent" and "attention" in model:
         parts.append("no attention" if model["attention"] == "none" else f"{model['attention']} attention")
     if kind != "recurrent":
-        parts += [f"{model[key]} {key}" for key in ("layers", "heads") if isinstance(model.get(key), int)]
+        counts = {key: model[key] for key in ("layers", "heads") if isinstance(model.get(key), int)}
+        parts += [f"{count} {key[: -1 if count == 1 else None]}" for key, count in counts.items()]
     if isinstance(model.get("width"), int):
         parts.append(f"width {model['width']}")
     return ", ".join(filter(None, parts))

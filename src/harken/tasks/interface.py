@@ -401,7 +401,7 @@ class Operation:
     input: Input
     options: type[Options] = Options
     _: KW_ONLY
-    takes_search: bool = False  # whether a request may have the keys of the recipe's [search] table, as one option
+    takes_search: bool = False  # whether requests have the keys of `[search]`, which `serve_VERB` gets as one option
     needs_recurrence: bool = False  # whether only models with recurrent layers have it
     changes_model: bool = False  # while it runs, by hooks for one: no search of a stream may use the model meanwhile
     changing_options: tuple[str, ...] = ()  # options with which it does

@@ -287,7 +287,7 @@ class Job:
         scores: Scores = score(model, examples, progress, **options)
         scores.notes += notes
         if name is not None:
-            scores.split = describe_split(getattr(model.recipe, "data", None), name, self.cuts_at_end)
+            scores.split = describe_split(getattr(model.recipe, "data", None), name, self.cuts_at_end, scores.count)
         if baseline := self.refit_baseline(model, examples):
             compare(scores, model.folder, name, baseline)
         return scores

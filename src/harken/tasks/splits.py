@@ -13,6 +13,7 @@ harken.errors.UserError: news has no split 'dev'; choose --split valid or test, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,24 +58,27 @@ def find_split(
     raise UserError(f"{corpus} has no split {missing!r}; choose --split {' or '.join(splits)}, or give {remedy}")
 
 
-def describe_split(data: Any, name: str, at_end: bool = False) -> dict[str, str]:
+def describe_split(data: Any, name: str, at_end: bool = False, count: float = math.inf) -> dict[str, str]:
     """The name of a split, where its examples come from by the `[data]` table of a recipe, and its use in training.
 
     Args:
         at_end: whether parts are cut off the end of the data, and not drawn.
+        count: examples in it, which may be fewer than the number that the recipe asks for.
 
     >>> from harken.data.text.examples_config import ExamplesConfig
     >>> describe_split(ExamplesConfig(train="data/news.csv", test_size=0.1), "test")["source"]
     '10% held out of news.csv by data.seed 1'
     >>> describe_split(ExamplesConfig(train="news.csv", test="test.csv"), "test")["source"]
     'test.csv'
+    >>> describe_split(ExamplesConfig(train="news.csv", valid_size=200), "valid", count=151)["source"]
+    '151 held out of news.csv by data.seed 1'
     """
     values = {key: getattr(data, key) for key in type(data).model_fields} if isinstance(data, BaseModel) else {}
-    source = _source(values, name, at_end) if values else "of its corpus"
+    source = _source(values, name, at_end, count) if values else "of its corpus"
     return {"name": name, "source": source, "use": USES.get(name, "not used in training")}
 
 
-def _source(data: Mapping[str, Any], name: str, at_end: bool) -> str:
+def _source(data: Mapping[str, Any], name: str, at_end: bool, count: float) -> str:
     if corpus := data.get("corpus"):
         return f"of the corpus {corpus}"
     tests = data["test"] if isinstance(data.get("test"), Mapping) else {}  # several, by name
@@ -84,7 +88,7 @@ def _source(data: Mapping[str, Any], name: str, at_end: bool) -> str:
         return f"of {Path(data['dir']).name}"
     train = ", ".join(_files(data.get("train") or data.get("source")))
     size, how = data.get(f"{name}_size"), " at its end" if at_end else f" by data.seed {data.get('seed')}"
-    amount = "a part" if size is None else f"{size:,}" if isinstance(size, int) else f"{100 * size:.3g}%"
+    amount = "a part" if size is None else f"{min(size, count):,}" if isinstance(size, int) else f"{100 * size:.3g}%"
     return f"{amount} held out{f' of {train}' * bool(train)}{how}"
 
 

@@ -16,8 +16,10 @@ from harken.models.config import TransformerConfig
 from harken.search import compiled
 from harken.search.compiled import KERNELS
 from harken.search.config import SearchOptions
-from harken.search.dispatch import COMPILED, DecodingCall, choose, run_reference
+from harken.search.dispatch import COMPILED, DecodingCall, choose, decode, report_backends, run_reference
+from harken.search.rules.base import ScoreRule
 from harken.search.rules.penalties import Shortlist
+from harken.search.streaming import CertainPrefix
 
 SIZE = 60
 VARIANTS = {
@@ -143,12 +145,70 @@ def test_further_options_equal_the_reference(options):
     assert_equal(COMPILED.decode(call), run_reference(call))
 
 
+class Halved(ScoreRule):
+    """A rule without a compiled form."""
+
+    def __call__(self, scores, so_far):
+        return scores / 2
+
+
 @pytest.mark.parametrize(
-    "options", [{"word_reward": 0.1}, {"stopping": "first"}, {"sample": True}, {"time_limit": 9.0}]
+    ("given", "reason"),
+    [
+        ({"keep_beam": True}, "the whole beam is observed"),
+        ({"observe": lambda step: None}, "the whole beam is observed"),
+        ({"rules": (Halved(),)}, "Halved is a rule without a compiled form"),
+        ({"nbest": 6}, "narrower than the n-best list"),
+    ],
 )
-def test_other_options_are_left_to_the_reference(options):
+def test_what_has_no_compiled_form_is_left_to_the_reference(given, reason):
     model, (ids, lengths) = model_of(), sources()
-    assert choose(DecodingCall(model, ids, lengths, 9, SearchOptions(**options))).name == "reference"
+    call = DecodingCall(model, ids, lengths, 9, SearchOptions(), **given)
+    assert reason in COMPILED.why_not(call)
+    assert choose(call).name == "reference"
+
+
+def test_the_backend_is_reported_with_the_reasons_against_faster_ones():
+    model, (ids, lengths) = model_of(), sources()
+    call, lines = DecodingCall(model, ids, lengths, 9, SearchOptions()), []
+    report_backends(lines.append)
+    try:
+        for one in (call, call, replace(call, rules=(Halved(),))):
+            decode(one)
+    finally:
+        report_backends(None)
+    compiled_line, reference_line = lines
+    assert compiled_line.startswith("search by compiled (graphs: ")
+    assert reference_line.endswith("; compiled: Halved is a rule without a compiled form)")
+
+
+@pytest.mark.parametrize("options", [{"beam": 3}, {"beam": 1}, {"sample": True}])
+def test_a_search_that_is_cancelled_or_out_of_time_ends_with_what_it_has(options):
+    model, (ids, lengths) = model_of(), sources()
+    call = DecodingCall(model, ids, lengths, 12, SearchOptions(**options))
+    for steps in (1, 3):
+        answers = [*[False] * (steps - 1), *[True] * 9]
+        found, expected = (
+            run(replace(call, cancelled=iter(answers).__next__)) for run in (COMPILED.decode, run_reference)
+        )
+        assert_equal(found, expected)
+        assert max(len(row[0].tokens) for row in found) == steps
+    late = DecodingCall(model, ids, lengths, 12, SearchOptions(**options, time_limit=1e-9))
+    assert all(row for row in COMPILED.decode(late))
+
+
+def test_a_stream_has_the_certain_tokens_of_the_reference():
+    model, (ids, lengths) = model_of(), sources()
+    for options in ({"beam": 4, "min_length": 3}, {"beam": 1}, {"sample": True, "seed": 3}):
+        streams = {COMPILED.decode: [], run_reference: []}
+        for row, length in enumerate(lengths.tolist()):
+            call = DecodingCall(model, ids[row : row + 1, :length], None, 14, SearchOptions(**options))
+            for run, stream in streams.items():
+                parts = []
+                tokens = run(replace(call, observe=CertainPrefix(parts.append)))[0][0].tokens
+                stream.append([*parts, tokens] if tokens not in parts else parts)  # the reader gets the rest
+        assert streams[COMPILED.decode] == streams[run_reference]
+        assert max(map(len, streams[run_reference])) > 2
 
 
 def test_a_batch_equals_its_sources_one_by_one():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from harken.nn import LSTM, GRUCell, LSTMCell, Stack
-from harken.nn.recurrent.cell import Step
+from harken.nn.recurrent.cell import Cell, Step
 
 sizes = st.integers(1, 6)
 
@@ -115,3 +115,13 @@ def test_a_replaced_step_and_a_hook_make_a_cell_its_own() -> None:
     layer = LSTM(3, 5)
     layer.cells[0].step = Doubled.step.__get__(layer.cells[0])
     assert layer.backend(torch.randn(4, 2, 3)) == "loop"
+
+
+def test_the_biases_of_a_cell_of_ones_own_are_one_sum_whatever_it_is_called() -> None:
+    """No gate of it is known to have a bias inside a reset, as the candidate of `GRUCell` has."""
+    cell = Cell("gru", 2, 3, gates=3)
+    with torch.no_grad():
+        for bias, value in ((cell.bias_ih, 1.0), (cell.bias_hh, 2.0)):
+            assert bias is not None
+            bias.fill_(value)
+    assert torch.equal(cell.summed_bias(), torch.full((9,), 3.0))

@@ -19,6 +19,7 @@ from harken.data.synthetic.tone_speech import ToneSpeech
 from harken.errors import UserError
 from harken.recipe import load_recipe
 from harken.tasks.registry import job_of
+from harken.tasks.transcribe.splits import read_splits
 from harken.tasks.transcribe.task import TranscribeTask, training_frames
 from harken.tasks.transcribe.transcriber import Transcriber
 from harken.training.loop import Trainer
@@ -229,6 +230,16 @@ def test_a_table_trains_and_may_hold_empty_texts(tmp_path: Path) -> None:
         job_of("transcribe").evaluate(model, "test", [], lambda done: None)
 
 
+def test_a_share_of_a_table_is_held_out_for_testing(tmp_path: Path) -> None:
+    """A number is that of strings of generated data, as complete recipes of tables have it."""
+    random = np.random.default_rng(0)
+    path = table(tmp_path, [(random.normal(0, 0.1, 2000), "sea") for _ in range(20)])
+    overrides = [*TABLE, f"data.train={path}", "data.valid_size=2"]
+    held = read_splits(load_recipe("tones-transcribe", [*overrides, "data.test_size=0.2"])).parts
+    assert 2 <= len(held["test"]) <= 7 and sum(map(len, held.values())) == 20  # by digests of the rows
+    assert set(read_splits(load_recipe("tones-transcribe", overrides)).parts) == {"train", "valid"}
+
+
 def test_a_recording_too_short_for_its_text_is_named_before_training(tmp_path: Path) -> None:
     sound = np.random.default_rng(0).normal(0, 0.1, 8000)
     path = table(tmp_path, [(sound, "sea")] * 11 + [(sound[:800], "summer season")])
@@ -269,6 +280,7 @@ def test_bad_recordings_are_refused_in_one_sentence(model: Transcriber, tmp_path
         (["features.high=5000"], "within half of features.rate 8000"),
         (["front.kernel=4"], "front.kernel 4 is even"),
         (["features.rate=16000"], "set features.rate = 8000"),
+        (["data.test_size=0.1"], "data.test_size 0.1 is a share of a table; give a number of strings"),
         (["data.shortest=8"], "data.shortest 8 is above data.longest 7"),
     ],
 )

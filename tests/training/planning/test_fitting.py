@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from torch import Tensor, nn
 from harken.plan import Plan, fit_training, prepare, resolve
 from harken.recipe import as_recipe
 from harken.training.config import TrainConfig
-from harken.training.planning import fitting
+from harken.training.planning import fitting, measuring
 from harken.training.planning.fitting import choose_size, fit
-from harken.training.planning.measuring import seconds_per_update
+from harken.training.planning.measuring import seconds_per_update, seconds_per_validation
 from harken.training.task import with_settings
 
 
@@ -115,6 +116,21 @@ def test_a_validation_takes_a_tenth_of_a_short_run_at_most(
     assert fitted.config.validate_sentences == sentences
     given = configured(max_minutes=minutes, validate_sentences=200)
     assert fit(Rows(given), given, learning_rate=1e-3).config.validate_sentences == 200
+
+
+def test_the_time_of_a_validation_is_measured_with_the_given_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    class Decodes(Rows):
+        def validate(self, part: int, parts: int) -> None:
+            nonlocal now
+            now += 0.1 * self.settings.validate_sentences / parts
+
+    monkeypatch.setattr(measuring, "time", SimpleNamespace(perf_counter=lambda: now))
+    task = Decodes(configured(max_minutes=1, validate_sentences=30))
+    config = TrainConfig(device="cpu", precision="float32", workers=2, threads=1, validate_sentences=300)
+    assert seconds_per_validation(task, config) == pytest.approx(15)  # type: ignore[arg-type]
+    assert task.settings.validate_sentences == 30
 
 
 def test_measuring_changes_neither_weights_nor_buffers_nor_settings() -> None:

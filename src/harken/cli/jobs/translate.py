@@ -55,6 +55,10 @@ def run(model: Path, options: OutputOptions, reading: Reading, command: CommandL
     if target is not None and file is not None and target.exists() and file.exists() and target.samefile(file):
         raise UserError(f"{target} is the input itself, which the output would replace; choose another output")
     search = search_options(options)
+    if options.profile:
+        from harken.search.dispatch import report_backends
+
+        report_backends(logger.info)
     translator = load_for("translate", model)
     lines, live = open_live(translator, file, reading)
     work = Work(translator, [model, *others], options, search, command.as_json)

@@ -130,9 +130,12 @@ def attend_past(
 @numba.njit(**FLAGS)
 def attend_source(
     query: Any, memory: Any, sources: Any, starts: Any, rows: Any, heads: Any, width: Any, scale: Any, scores: Any,
-    places: Any, out: Any,
+    places: Any, out: Any, shares: Any, attention: Any,
 ) -> None:  # fmt: skip
-    """Rows of `query` (rows, D) against the memory (tokens, 2 D) of their source: keys first, then values."""
+    """Rows of `query` (rows, D) against the memory (tokens, 2 D) of their source: keys first, then values.
+
+    `attention` (rows, S) gets the weights, a mean over the heads with their `shares` (N,); nothing, where it is empty.
+    """
     out_of_line()
     for row in range(rows):
         first, last = starts[sources[row]], starts[sources[row] + 1]
@@ -142,6 +145,15 @@ def attend_source(
                 scores[head, token - first] = np.float32(0)
         at, to = query.ctypes.data + 4 * row * query.shape[1], out.ctypes.data + 4 * row * out.shape[1]
         _attend_row(at, places, last - first, 4 * heads * width, heads, width, scale, scores, to)
+        if attention.shape[0] > 0:
+            line, count = attention[row], last - first
+            line[:] = np.float32(0)
+            for head in range(heads):
+                total = np.float32(0)
+                for token in range(count):
+                    total += scores[head, token]
+                for token in range(count):
+                    line[token] += shares[head] * (scores[head, token] / total)
 
 
 @numba.njit(**FLAGS)

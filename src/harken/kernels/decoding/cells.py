@@ -14,9 +14,10 @@ import numba
 import numpy as np
 
 from harken.kernels.decoding.attention import exponentials, maximum, mix
-from harken.kernels.decoding.products import FLAGS, NO_LIMIT, STRIDE, SUMS, aligned, linear
+from harken.kernels.decoding.products import FLAGS, NO_LIMIT, STRIDE, SUMS, linear, round_up
 from harken.kernels.decoding.stack import ACTIVATION_TYPE
 from harken.kernels.decoding.tiles import out_of_line
+from harken.kernels.decoding.weights import cache_line_array
 from harken.kernels.numba_math import sigmoid, tanh
 
 CELLS = {"rnn": 0, "lstm": 1, "gru": 2, "gru-before": 3}
@@ -86,35 +87,26 @@ class Output(NamedTuple):
     scales: Any
 
 
-@numba.njit(**FLAGS)
-def panels(width: Any) -> Any:
-    """The next multiple of a panel."""
-    return (width + STRIDE - 1) // STRIDE * STRIDE
-
-
-@numba.njit(**FLAGS)
-def new_state(cells: Any, table: Any, source: Any, starts: Any, most: Any, hidden: Any) -> Any:
+def new_state(cells: Cells, table: Any, source: Source, starts: Any, most: int, hidden: int) -> tuple[State, Output]:
     """The state before the first step, with room for `most` rows; `hidden` is the width of the output layer's input."""
-    out_of_line()
+
+    def panels(*shape: int) -> Any:
+        shape = (*shape[:-1], round_up(shape[-1], STRIDE))
+        return cache_line_array(math.prod(shape), np.float32).reshape(shape)
+
     layers, parts, batch, width = source.states.shape
-    longest = 0
-    for row in range(batch):
-        longest = max(longest, starts[row + 1] - starts[row])
-    states = aligned(2 * layers * parts * most, width).reshape(2, layers, parts, most, width)
-    states[0, :, :, :batch] = source.states
-    feeds = aligned(2 * most, width).reshape(2, most, width)
-    feeds[0, :batch] = source.feed
-    followed = most if cells.coverage.size > 0 else 0
-    widest = panels(max(cells.embedding, width) + 2 * width)
-    wide = panels(max(4 * width, cells.energy.size))
-    spare = aligned(3 * (most if cells.cell >= GRU else 1), width)
+    longest = int(np.diff(starts).max())
+    states, feeds = panels(2, layers, parts, most, width), panels(2, most, width)
+    states[0, :, :, :batch], feeds[0, :batch] = source.states, source.feed
+    sums = np.zeros((2, most, longest) if cells.coverage.size else (2, 0, 0), np.float32)
+    widest = round_up(max(cells.embedding, width) + 2 * width, STRIDE)
     state = State(
-        table, source.memory, source.values, starts, states, feeds,
-        np.zeros((2, followed, longest if followed else 0), np.float32), np.arange(most), aligned(most, widest),
-        aligned(most, wide), aligned(most, panels(max(cells.embedding, cells.width))), aligned(most, width),
-        spare.reshape(3, -1, width), np.zeros(longest, np.float32), np.zeros(longest, np.int64),
+        table, source.memory, source.values, starts, states, feeds, sums, np.arange(most), panels(most, widest),
+        panels(most, max(4 * width, cells.energy.size)), panels(most, max(cells.embedding, cells.width)),
+        panels(most, width), panels(3, most if cells.cell >= GRU else 1, width), np.zeros(longest, np.float32),
+        np.zeros(longest, np.int64),
     )  # fmt: skip
-    b = Output(aligned(most, panels(hidden)), np.zeros((most, widest), ACTIVATION_TYPE), np.zeros(most, np.float32))
+    b = Output(panels(most, hidden), np.zeros((most, widest), ACTIVATION_TYPE), np.zeros(most, np.float32))
     return state, b
 
 
@@ -152,9 +144,10 @@ def _additive_with_coverage(query: Any, key: Any, energy: Any, coverage: Any, co
 
 @numba.njit(**FLAGS)
 def _attend(
-    packed: Any, cells: Any, s: Any, b: Any, queries: Any, product: Any, sources: Any, rows: Any, last: Any
-) -> None:
-    """s.context: of queries (rows, H)."""
+    packed: Any, cells: Any, s: Any, b: Any, queries: Any, product: Any, sources: Any, attention: Any, rows: Any,
+    last: Any,
+) -> None:  # fmt: skip
+    """s.context: of queries (rows, H); the weights also in `attention` (R, S), where it is not empty."""
     out_of_line()
     width, covers = cells.width, cells.coverage.size > 0
     if cells.score == ADDITIVE:
@@ -179,6 +172,9 @@ def _attend(
             s.places, 4 * s.values, count, s.weights, inverse, width,
             s.context.ctypes.data + 4 * row * s.context.shape[1],
         )  # fmt: skip
+        if attention.shape[0] > 0:
+            for token in range(count):
+                attention[row, token] = s.weights[token] * inverse
         if covers:
             for token in range(count):
                 s.sums[1 - last, row, token] = s.sums[last, s.parents[row], token] + s.weights[token] * inverse
@@ -280,14 +276,15 @@ def _read(cells: Any, s: Any, layer: Any, size: Any, rows: Any, last: Any) -> An
 
 @numba.njit(**FLAGS)
 def recurrent_step(
-    packed: Any, cells: Any, s: Any, b: Any, tokens: Any, sources: Any, ancestors: Any, rows: Any, time: Any
-) -> None:
+    packed: Any, cells: Any, s: Any, b: Any, tokens: Any, sources: Any, ancestors: Any, attention: Any,
+    rows: Any, time: Any,
+) -> None:  # fmt: skip
     """Tokens (rows,) -> b.values (rows, D), the input of the output layer; the states become those of this step."""
     out_of_line()
     width, last, now, query = cells.width, time % 2, 1 - time % 2, cells.layers * cells.products
     combine = query + 1 if cells.score == ADDITIVE else query
     for row in range(rows):
-        s.parents[row] = ancestors[row, time - 1] if time > 0 else row
+        s.parents[row] = ancestors[row, time - 1] if time > 0 else sources[row]
         embedding, out = s.table[tokens[row]], s.below[row]
         for k in range(cells.embedding):
             out[k] = embedding[k] * cells.embedding_scale
@@ -295,7 +292,7 @@ def recurrent_step(
         hidden = s.states[last, cells.query_layer, 0]
         for row in range(rows):
             _copy(hidden[s.parents[row]], width, s.inputs[row], 0)
-        _attend(packed, cells, s, b, s.inputs, query, sources, rows, last)
+        _attend(packed, cells, s, b, s.inputs, query, sources, attention, rows, last)
     size = np.int64(cells.embedding)
     for layer in range(cells.layers):
         whole = _read(cells, s, layer, size, rows, last)
@@ -308,7 +305,7 @@ def recurrent_step(
         size = np.int64(width)
     if cells.score != NONE:
         if not cells.before:
-            _attend(packed, cells, s, b, s.states[now, cells.query_layer, 0], query, sources, rows, last)
+            _attend(packed, cells, s, b, s.states[now, cells.query_layer, 0], query, sources, attention, rows, last)
         for row in range(rows):
             _copy(s.context[row], width, s.inputs[row], 0)
             _copy(s.below[row], width, s.inputs[row], width)

@@ -169,6 +169,8 @@ class Transformer:
     decoder: Stack
     target_embedding: Tensor
     output: Linear
+    alignment_layer: int = 0  # the layer of the decoder whose attention is the alignment
+    alignment_heads: tuple[int, ...] = ()  # its heads, of which the mean is taken; empty: all
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from harken.kernels.caching import cached_njit, is_cached
 from harken.kernels.decoding.cells import CELLS, PRODUCTS, SCORES, Cells, Source, new_state, recurrent_step
 from harken.kernels.decoding.description import Cell, Connections, Linear, Recurrent, SpecialTokens
 from harken.kernels.decoding.products import INPUTS, STRIDE, round_up
-from harken.kernels.decoding.search import Rules, SearchResult, empty_result, make_search, starts_of
+from harken.kernels.decoding.search import Decoding, Rules, empty_result, make_search, new_search, starts_of
 from harken.kernels.decoding.topk import all_allowed
 from harken.kernels.decoding.weights import OutputLayer, cache_line_array, pack
 
@@ -22,18 +22,11 @@ _search = make_search(recurrent_step)
 
 @cached_njit
 def decode_recurrent(
-    packed: Any, cells: Any, table: Any, source: Any, starts: Any, limits: Any, minimums: Any, rules: Any, stop: Any,
-    result: Any, last: Any, allowed: Any,
+    packed: Any, cells: Any, state: Any, b: Any, limits: Any, minimums: Any, rules: Any, stop: Any, result: Any,
+    last: Any, allowed: Any, s: Any, steps: Any, turn: Any, share: Any,
 ) -> bool:  # fmt: skip
-    """Decodes all sources of a batch into `result`; the arguments are those of `harken.kernels.decoding.search.decode`.
-
-    Args:
-        table: (V, E) target embeddings.
-        source: what the decoder starts from.
-    """
-    hidden = packed.products[packed.products.shape[0] - 1, INPUTS]
-    state, b = new_state(cells, table, source, starts, limits.shape[0] * rules.beam, hidden)
-    return _search(packed, cells, state, b, limits, minimums, rules, stop, result, last, allowed)
+    """Decodes all sources of a batch; for the arguments see `harken.kernels.decoding.search.make_search`."""
+    return _search(packed, cells, state, b, limits, minimums, rules, stop, result, last, allowed, s, steps, turn, share)
 
 
 def _padded(values: Tensor) -> Any:
@@ -104,6 +97,11 @@ class CompiledRecurrent:
             narrows=model.narrow is not None,
         )
 
+    @property
+    def vocabulary(self) -> int:
+        """V."""
+        return len(self.model.output.weight)
+
     def cache_numbers(self, rows: int, longest: int) -> int:
         """Numbers in the state of so many hypotheses, about."""
         return 2 * round_up(self.model.width, STRIDE) * (len(self.model.cells) * 2 + 8) * rows
@@ -120,22 +118,16 @@ class CompiledRecurrent:
         keys, values = _padded(state.keys[inside]), _padded(state.memory[inside])
         return Source(_padded(states), _padded(feed), np.concatenate((keys, values), 1), keys.shape[1])
 
-    def search(
+    def begin(
         self, source: Source, sizes: Any, limits: Any, minimums: Any, rules: Rules, stop: Any, allowed: Any = None
-    ) -> SearchResult | None:
-        """Decodes all sources; see `harken.kernels.decoding.transformer.CompiledTransformer.search`."""
-        arguments = self.decode_arguments(source, sizes, limits, minimums, rules, stop, allowed)
-        *_, result, _, _ = arguments
-        return result if decode_recurrent(*arguments) else None
-
-    def decode_arguments(
-        self, source: Source, sizes: Any, limits: Any, minimums: Any, rules: Rules, stop: Any, allowed: Any = None
-    ) -> tuple[Any, ...]:
-        """The arguments of the compiled function."""
+    ) -> Decoding:
+        """See `harken.kernels.decoding.transformer.CompiledTransformer.begin`."""
+        hidden, most = int(self.packed.products[-1, INPUTS]), len(limits) * rules.beam
+        state, b = new_state(self.cells, self.table, source, starts_of(sizes), most, hidden)
         result = empty_result(len(limits), rules.nbest, int(limits.max()))
         last, part = (self.packed, all_allowed()) if allowed is None else self.output.part(allowed, rules.special)
-        inputs = source, starts_of(sizes), limits, minimums, rules
-        return self.packed, self.cells, self.table, *inputs, stop, result, last, part
+        arguments = self.packed, self.cells, state, b, limits, minimums, rules, stop, result, last, part
+        return Decoding(decode_recurrent, arguments)
 
 
 def _tiny_call() -> tuple[Any, ...]:
@@ -145,7 +137,8 @@ def _tiny_call() -> tuple[Any, ...]:
     model = CompiledRecurrent(Recurrent((cell,), Connections(None, 1), output, 2, 2, table, 1.0))
     source = Source(_padded(torch.zeros(1, 1, 1, 2)), _padded(torch.zeros(1, 2)), np.zeros((0, STRIDE), np.float32), 0)
     ones, rules = np.ones(1, np.int64), Rules(SpecialTokens(0, 1, 2), 1, 1, 1.0)
-    return model.decode_arguments(source, ones, ones, ones, rules, np.zeros(1, np.int64))
+    decoding = model.begin(source, ones, ones, ones, rules, np.zeros(1, np.int64))
+    return decoding.arguments_of(new_search(rules, ones, 1, 8, 8))
 
 
 def is_compiled() -> bool:

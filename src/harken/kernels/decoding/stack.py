@@ -55,6 +55,8 @@ class Blocks(NamedTuple):
     angles: Any  # (T, K) float32 of rotary positions, or (0, 0)
     ssru: bool  # a decoder with an SSRU in the place of self-attention
     embedding_norm: bool  # embeddings are normalised, by the last norm that is packed
+    alignment_layer: int  # the layer whose attention is the alignment
+    alignment: Any  # (N,) float32: the weight of each of its heads
 
 
 class Buffers(NamedTuple):
@@ -200,27 +202,25 @@ def _ssru_step(
 
 
 @numba.njit(**FLAGS)
-def project_memory(packed: Any, blocks: Any, memory: Any) -> Any:
+def project_memory(packed: Any, blocks: Any, memory: Any, projected: Any) -> None:
     """Keys and values (L, tokens, 2 D) of every layer's cross-attention."""
     out_of_line()
-    rows, stride = memory.shape[0], whole_panels(2 * blocks.heads * blocks.head_width)
-    flat = aligned(blocks.layers * rows, stride)
+    rows = memory.shape[0]
     quantised = np.zeros((rows if packed.values.size > 0 else 1, memory.shape[1]), ACTIVATION_TYPE)
     scales = np.zeros(rows, np.float32)
     for layer in range(blocks.layers):
         product = _decoder_product(blocks, layer) + MEMORY
-        out = flat[layer * rows : (layer + 1) * rows]
-        linear(packed, product, memory, quantised, scales, rows, out, NO_LIMIT, np.int64(0))
-    return flat.reshape(blocks.layers, rows, stride)
+        linear(packed, product, memory, quantised, scales, rows, projected[layer], NO_LIMIT, np.int64(0))
 
 
 @numba.njit(**FLAGS)
 def decoder_step(
     packed: Any, blocks: Any, b: Any, memory: Any, sources: Any, starts: Any, cache: Any, ancestors: Any, rows: Any,
-    time: Any, scores: Any, places: Any,
+    time: Any, scores: Any, places: Any, attention: Any,
 ) -> None:  # fmt: skip
     """b.values (rows, D): the embedded tokens at position `time`, then the input of the output layer.
 
+    `attention` (R, S) gets the mean of the alignment heads, or is (0, 0).
     Keys and values of this position are written into the cache (L, T, R, 2 N K), or the state of an SSRU into a slot of
     (L, 2, R, D).
     """
@@ -247,8 +247,9 @@ def decoder_step(
             _return(packed, blocks, product + SELF_OUTPUT, norm + SELF_NORM, b, rows, b.context)
         _project(packed, blocks, product + QUERY, norm + CROSS_NORM, b, rows, b.wide, NO_LIMIT)
         attend_source(
-            b.wide, memory[layer], sources, starts, rows, heads, head_width, blocks.scale, scores, places, b.context
-        )
+            b.wide, memory[layer], sources, starts, rows, heads, head_width, blocks.scale, scores, places, b.context,
+            blocks.alignment, attention if layer == blocks.alignment_layer else attention[:0],
+        )  # fmt: skip
         _return(packed, blocks, product + CROSS_OUTPUT, norm + CROSS_NORM, b, rows, b.context)
         _feed_forward(packed, blocks, product, norm, b, rows)
     if blocks.pre:

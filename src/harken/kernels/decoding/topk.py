@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
+from harken.kernels.decoding.attention import maximum
+from harken.kernels.decoding.description import SpecialTokens
 from harken.kernels.decoding.products import COLUMNS, FLAGS, INPUTS, NO_LIMIT, OUTPUTS, SUMS, multiply, quantise
 from harken.kernels.decoding.tiles import LANES, out_of_line
 from harken.kernels.decoding.vectors import first_bit, lanes_above, larger, load, splat, vector_maximum
@@ -26,6 +28,7 @@ from harken.kernels.numba_math import exp_not_positive
 
 CHUNK = 2**16  # logits held at once, 256 KiB
 WIDEST = 2048  # columns at a time
+NOTHING = SpecialTokens(-1, -1, -1)  # no token is special
 
 
 class Allowed(NamedTuple):
@@ -92,6 +95,29 @@ def _scan(
                     is_text = token != special.pad and token != special.bos
                     if is_text and not (no_end and token == special.eos) and values[k] > logits[count - 1]:
                         _insert(logits, ids, count, values[k], token)
+
+
+@numba.njit(**FLAGS)
+def best_of_line(line: Any, logits: Any, ids: Any) -> None:
+    """The best of the scores `line` (whole panels,) of all tokens; -inf where there are fewer."""
+    out_of_line()
+    maxima = np.empty(line.shape[0] // COLUMNS, np.float32)
+    for slot in range(logits.shape[0]):
+        logits[slot], ids[slot] = np.float32(-np.inf), 0
+    _block_maxima(line, line.shape[0], maxima)
+    _scan(line, line.shape[0], 0, maxima, logits.shape[0], logits, ids, False, NOTHING)
+
+
+@numba.njit(**FLAGS)
+def normalise_line(line: Any) -> bool:
+    """Logits (whole panels,) -> log-probabilities, none above 0; False where they are not finite numbers."""
+    out_of_line()
+    largest = maximum(line, line.shape[0])
+    total = _sum_of_exponentials(line, line.shape[0], largest)
+    normaliser = largest + np.float32(math.log(total))
+    for k in range(line.shape[0]):
+        line[k] = min(line[k] - normaliser, np.float32(0))
+    return total < np.float32(np.inf) and abs(largest) < np.float32(np.inf)
 
 
 @numba.njit(**FLAGS)

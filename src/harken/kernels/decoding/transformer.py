@@ -25,8 +25,16 @@ from harken.kernels.decoding.description import (
     Transformer,
 )
 from harken.kernels.decoding.products import GEGLU, GELU, GELU_TANH, RELU, SILU, STRIDE, SWIGLU, round_up
-from harken.kernels.decoding.search import Rules, SearchResult, decode, empty_result, starts_of
-from harken.kernels.decoding.stack import Blocks, encode
+from harken.kernels.decoding.search import (
+    Decoding,
+    Rules,
+    TransformerState,
+    decode,
+    empty_result,
+    new_search,
+    starts_of,
+)
+from harken.kernels.decoding.stack import ACTIVATION_TYPE, Blocks, Buffers, encode
 from harken.kernels.decoding.topk import all_allowed
 from harken.kernels.decoding.weights import OutputLayer, cache_line_array, pack
 
@@ -41,6 +49,8 @@ class _Side:
     packed: Any
     table: Any  # (V, D) embeddings
     inner: int  # columns of the widest layer
+    alignment_layer: int = 0
+    alignment_heads: tuple[int, ...] = ()  # empty: all
     longest: tuple[int, Any] = (-1, None)  # the longest sequence so far, and its `Blocks`
 
     def for_length(self, length: int) -> Any:
@@ -75,7 +85,21 @@ class _Side:
             angles=table(stack.angles, head_width),
             ssru=stack.ssru,
             embedding_norm=stack.embedding_norm is not None,
+            alignment_layer=self.alignment_layer,
+            alignment=self._shares(),
         )
+
+    def _shares(self) -> Any:
+        """(N,) the weight of each head in the alignment."""
+        shares = np.zeros(self.stack.heads, np.float32)
+        shares[list(self.alignment_heads) or slice(None)] = 1
+        return shares / shares.sum()
+
+
+def _panels(rows: int, width: int) -> Any:
+    """Zeros (rows, width in whole panels)."""
+    width = round_up(width, STRIDE)
+    return cache_line_array(rows * width, np.float32).reshape(rows, width)
 
 
 def _array(tensor: Tensor) -> Any:
@@ -117,8 +141,14 @@ class CompiledTransformer:
         self._spare: list[Any] = []  # workspaces that no call is using
         self.output = OutputLayer(model.output, self.precision)
         self.decoder = _side(model.decoder, model.target_embedding, [model.output], self.precision)
+        self.decoder.alignment_layer, self.decoder.alignment_heads = model.alignment_layer, model.alignment_heads
         encoder = model.encoder
         self.encoder = None if encoder is None else _side(encoder, model.source_embedding, [], self.precision)
+
+    @property
+    def vocabulary(self) -> int:
+        """V."""
+        return len(self.model.output.weight)
 
     def _acquire(self, size: int) -> Any:
         """Memory for the cache of a call; that of an earlier call if it suffices, since fresh pages are slow."""
@@ -143,40 +173,41 @@ class CompiledTransformer:
         inside = np.arange(source.shape[1])[None] < sizes[:, None]
         return encode(*self.encode_arguments(source.numpy()[inside].astype(np.int64), sizes))
 
-    def search(
+    def begin(
         self, memory: Any, sizes: Any, limits: Any, minimums: Any, rules: Rules, stop: Any, allowed: Any = None
-    ) -> SearchResult | None:
-        """Decodes all sources; None where the model's outputs are not finite numbers.
+    ) -> Decoding:
+        """The decoding of all sources, before its first step.
 
         Args:
             memory: from `read`.
             sizes: (B,) lengths of the sources.
             limits, minimums: (B,) the most and the fewest tokens of each output, EOS included.
-            stop: (1,) another thread sets it to end the search.
+            stop: (1,) another thread sets it to end the search (`harken.kernels.decoding.choosing`).
             allowed: (B, V) bool, a shortlist: the tokens that each source may write, EOS among them.
         """
-        arguments = self.decode_arguments(memory, sizes, limits, minimums, rules, stop, allowed)
-        *_, workspace, _, result, _, _ = arguments
-        is_finite = decode(*arguments)
-        self._spare.append(workspace)
-        return result if is_finite else None
+        side, longest, most = self.decoder, int(limits.max()), len(limits) * rules.beam
+        stack, tokens, positions = side.stack, len(memory), max(longest, int(sizes.max()))
+        slots, attended = 2 if stack.ssru else longest, stack.heads * stack.head_width
+        numbers = self.cache_numbers(most, longest)
+        workspace = self._acquire(numbers)
+        cache = workspace[:numbers].reshape(len(stack.layers), slots, most, -1)
+        projected = _panels(len(stack.layers) * tokens, 2 * attended).reshape(len(stack.layers), tokens, -1)
+        scores, places = np.empty((stack.heads, positions), np.float32), np.empty(positions, np.int64)
+        state = TransformerState(side.table, memory, starts_of(sizes), projected, cache, scores, places)
+        wide = _panels(most, max(3 * attended, side.inner))
+        quantised = np.zeros((most, max(wide.shape[1], round_up(stack.width, STRIDE))), ACTIVATION_TYPE)
+        values, normed, context = (_panels(most, width) for width in (stack.width, stack.width, attended))
+        b = Buffers(values, normed, wide, context, quantised, np.zeros(most, np.float32))
+        last, part = (side.packed, all_allowed()) if allowed is None else self.output.part(allowed, rules.special)
+        blocks, result = side.for_length(longest), empty_result(len(limits), rules.nbest, longest)
+        arguments = side.packed, blocks, state, b, limits, minimums, rules, stop, result, last, part
+        return Decoding(decode, arguments, lambda: self._spare.append(workspace))
 
     def encode_arguments(self, tokens: Any, sizes: Any) -> tuple[Any, ...]:
         """The arguments of the compiled function, for the tokens of sources of these lengths one after the other."""
         side = self.encoder
         assert side is not None
         return side.packed, side.for_length(int(sizes.max())), side.table, tokens, starts_of(sizes), side.inner
-
-    def decode_arguments(
-        self, memory: Any, sizes: Any, limits: Any, minimums: Any, rules: Rules, stop: Any, allowed: Any = None
-    ) -> tuple[Any, ...]:
-        """The arguments of the compiled function."""
-        side, batch, longest = self.decoder, len(limits), int(limits.max())
-        workspace = self._acquire(self.cache_numbers(batch * rules.beam, longest))
-        result, blocks = empty_result(batch, rules.nbest, longest), side.for_length(longest)
-        last, part = (side.packed, all_allowed()) if allowed is None else self.output.part(allowed, rules.special)
-        inputs = memory, starts_of(sizes), limits, minimums, rules
-        return side.packed, blocks, side.table, *inputs, side.inner, workspace, stop, result, last, part
 
     def without_padding(self, values: Tensor, lengths: Any) -> Any:
         """Memory (B, S, D) of another encoder in the layout of `encode`."""
@@ -206,9 +237,8 @@ def tiny() -> Transformer:
 def _tiny_calls() -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     model, ones = CompiledTransformer(tiny()), np.ones(1, np.int64)
     memory, rules = cache_line_array(STRIDE, np.float32).reshape(1, STRIDE), Rules(SpecialTokens(0, 1, 2), 1, 1, 1.0)
-    return model.encode_arguments(ones, ones), model.decode_arguments(
-        memory, ones, ones, ones, rules, np.zeros(1, np.int64)
-    )
+    decoding = model.begin(memory, ones, ones, ones, rules, np.zeros(1, np.int64))
+    return model.encode_arguments(ones, ones), decoding.arguments_of(new_search(rules, ones, 1, 8, 8))
 
 
 def is_compiled() -> bool:

@@ -110,7 +110,8 @@ def run(settings: Settings, progress: Progress) -> Findings:
         stream, ids = read(settings.files, progress)
         where = ", ".join(path.name for path in settings.files)
     else:
-        text = made_text(*settings.resolve(SIZES), settings.seed)
+        (sentences,) = settings.resolve(SIZES)
+        text = made_text(sentences, settings.seed)
         ids = {word: number for number, word in enumerate(dict.fromkeys(word for line in text for word in line))}
         stream = np.array([number for line in text for number in (*(ids[word] for word in line), -1)])
         where = "text made here"

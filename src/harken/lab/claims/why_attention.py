@@ -157,7 +157,7 @@ def judge(bleu: dict[str, Sequence[float]]) -> tuple[bool | None, str]:
     return ahead >= BETTER, verdict
 
 
-def explain(results: dict[str, dict[str, Any]], bleu: dict[str, list[float]]) -> str:
+def explain(results: dict[str, dict[str, Any]], bleu: dict[str, Sequence[float]]) -> str:
     """Explain the picture in three sentences; a fourth where the reader's words are not known."""
     without, with_it = results["none"], results["additive"]
     far = next(at for at, (_, last) in enumerate(LENGTHS) if last == LONGEST)
@@ -198,7 +198,9 @@ def run(settings: Settings, progress: Progress) -> Findings:
     )
     results = {kind: first for kind, (first, *_) in runs.items()}  # whose maps are drawn
     curves = {kind: [result["bleu"] for result in by_seed] for kind, by_seed in runs.items()}
-    bleu = {kind: [mean(values) for values in zip(*by_seed, strict=True)] for kind, by_seed in curves.items()}
+    bleu: dict[str, Sequence[float]] = {
+        kind: [mean(values) for values in zip(*by_seed, strict=True)] for kind, by_seed in curves.items()
+    }
     holds, verdict = judge(bleu)
     rows: list[list[Any]] = [
         [

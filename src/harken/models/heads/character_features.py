@@ -41,10 +41,10 @@ class WordBatch:
         return WordBatch(*(tensor.to(device, non_blocking=True) for tensor in tensors))
 
 
-def dummy_words(length: int, device: torch.device, letters: int = 5) -> WordBatch:
-    """One sentence of `length` different words of so many letters."""
+def dummy_words(length: int, device: torch.device) -> WordBatch:
+    """One sentence of `length` different words of five letters."""
     words = torch.ones(1, length, dtype=torch.long, device=device)
-    spellings = torch.ones(length, letters, dtype=torch.long, device=device)
+    spellings = torch.ones(length, 5, dtype=torch.long, device=device)
     return WordBatch(words, torch.arange(length, device=device)[None], spellings)
 
 

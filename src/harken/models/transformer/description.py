@@ -71,6 +71,8 @@ def describe_transformer(model: EncoderDecoder) -> Transformer:
         decoder=describe_stack(model.decoder.stack),
         target_embedding=model.target_embedding.weight,
         output=Linear(model.output_weight, model.output_bias, is_output=True),
+        alignment_layer=model.decoder.alignment_layer,
+        alignment_heads=tuple(model.decoder.alignment_heads or ()),
     )
 
 

@@ -45,7 +45,7 @@ from torch import _VF, Tensor, nn
 
 from harken.kernels.autograd import takes_torch_steps
 from harken.kernels.backend import Backend, choose, reference
-from harken.kernels.recurrent.call import PARAMETERS, CellKind, summed_bias
+from harken.kernels.recurrent.call import PARAMETERS, CellKind
 from harken.kernels.recurrent.deferred import DeferredLinear
 from harken.nn.recurrent.options import Bias, at_least, check_dtype, non_default, one_of
 
@@ -225,8 +225,8 @@ class Cell(nn.Module):
         return (self.output_size,)
 
     def summed_bias(self) -> Tensor | None:
-        """b (gates x H), torch's two biases as one (`harken.kernels.recurrent.call.summed_bias`)."""
-        return summed_bias(self.kind, self.bias_ih, self.bias_hh)
+        """b (gates x H): torch's two biases act as their sum."""
+        return self.bias_ih if self.bias_hh is None or self.bias_ih is None else self.bias_ih + self.bias_hh
 
     def weights(self) -> Any:
         """A named tuple of the weights as `step` uses them; W is the first."""

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from harken.kernels.recurrent.call import CellKind, inner_bias
+from harken.kernels.recurrent.call import CellKind, inner_bias, summed_bias
 from harken.nn.recurrent.cell import Cell, Products, State, Step
 from harken.nn.recurrent.options import Bias, one_of
 
@@ -62,6 +62,10 @@ class GRUCell(Cell, has_kernels=True):
         super().__init__(kind, input_size, hidden_size, 3, hidden_size, bias, device, dtype)
         self.reset = reset
         self.draw()
+
+    def summed_bias(self) -> Tensor | None:
+        """b (3H,); without the candidate's second bias where the reset acts on it."""
+        return summed_bias(self.kind, self.bias_ih, self.bias_hh)
 
     def weights(self) -> GRUWeights:
         if self.reset == "after":

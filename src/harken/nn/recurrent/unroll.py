@@ -6,9 +6,10 @@
     masked     the reference over padded sequences, for a graph that is compiled once for all lengths
     loop       the reference over packed rows, which runs every call
 
-Their rules were measured by `benchmarks/gpu_recurrent.py` and `benchmarks/cpu_recurrent.py --rule` (`docs/gpu.md`). A
-call is data alone, and the references, which are below, call the cells of the stack that they were made for. All others
-take plain cells alone (`Cell.is_plain`). `HARKEN_KERNELS=off` leaves torch's loops and the references.
+Their rules were measured by `benchmarks/gpu_recurrent.py` and `benchmarks/cpu_recurrent.py --rule`
+(`docs/benchmarks/gpu.md`). A call is data alone, and the references, which are below, call the cells of the stack that
+they were made for. All others take plain cells alone (`Cell.is_plain`). `HARKEN_KERNELS=off` leaves torch's loops and
+the references.
 
 `masked` calls `cell.step` for one step after the other on padded rows and keeps the old state of rows that have ended.
 `loop` computes the same on packed rows, so that rows that have ended take no part (`harken.kernels.recurrent.packing`),

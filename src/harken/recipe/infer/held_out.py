@@ -13,7 +13,7 @@ from typing import Any
 from harken.data.io.files import ending, open_bytes
 from harken.recipe.infer.inferred import Inferred
 
-TASKS = ("classify", "regress", "tag", "translate", "answer", "caption")  # whose data.test_size holds examples out
+TASKS = ("answer", "caption", "classify", "regress", "tag", "transcribe", "translate")  # with shares as data.test_size
 ENOUGH = 200  # examples from which on some are held out
 LEAST, MOST, SHARE = 50, 1000, 0.1  # examples of a test: a tenth, within these bounds
 MAX_LINES = 200_000  # of a file that are counted
@@ -26,8 +26,15 @@ def share_of(examples: int) -> float | None:
 
 
 def hold_out_test(inferred: Inferred) -> Inferred:
-    """Set data.test_size of a recipe whose data has no test; a share, as lines are not always examples."""
+    """Set data.test_size of a recipe whose data has no test; a share, as lines are not always examples.
+
+    The test of NAME_TRAIN.ts, as the archives of UCR and UEA have it, is NAME_TEST.ts beside it.
+    """
     data = inferred.data
+    train = Path(str(data.get("train")))
+    test = train.with_name(train.name.replace("_TRAIN.", "_TEST."))
+    if data.get("kind") == "signal" and "test" not in data and test != train and test.is_file():
+        data["test"] = str(test)
     if inferred.task not in TASKS or any(data.get(key) for key in ("test", "dir", "corpus")):
         return inferred
     share = share_of(_count_converted(inferred) if inferred.conversions else _count(data, inferred.task == "tag"))

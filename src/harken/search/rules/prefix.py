@@ -62,10 +62,12 @@ class ForcedFirst(ScoreRule):
     def __init__(self, token: int) -> None:
         self.token = token
 
-    def __call__(self, scores: Tensor, so_far: SoFar) -> Tensor:
-        if so_far.length == 0:
-            scores.fill_(NEG_INF)[:, self.token] = 0.0
-        return scores
+    def restrict(self, logits: Tensor, so_far: SoFar) -> Tensor:
+        if so_far.length:
+            return logits
+        logits = torch.full_like(logits, NEG_INF)
+        logits[:, self.token] = 0.0
+        return logits
 
 
 def check_prefix(prefix: Sequence[int], limit: int) -> None:

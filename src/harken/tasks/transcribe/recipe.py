@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -49,7 +49,13 @@ class TranscribeDataConfig(DataTable):
     valid_size: int = Field(
         200, ge=1, description="validation strings; of a table without data.valid, the rows held out"
     )
-    test_size: int = Field(300, ge=1, description="test strings of generated or concatenated data")
+    test_size: Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, lt=1)] = Field(
+        300,
+        description=(
+            "test strings of generated or concatenated data; of a table without data.test a share below 1 of its rows,"
+            " which are held out: none by default"
+        ),
+    )
     seed: int = Field(1, ge=0, description="seed of the generated data and of the held-out split")
 
     digits: Literal["symbols", "words"] = Field("symbols", description='spoken digits: "31", or "three one"')
@@ -83,6 +89,8 @@ class TranscribeDataConfig(DataTable):
             low, high = getattr(self, key)
             if low > high or (key != "noise_db" and low < 0):
                 raise ValueError(f"data.{key} [{low:g}, {high:g}] is no range; write the smaller number first")
+        if self.test_size < 1 and not self.train:
+            raise ValueError(f"data.test_size {self.test_size:g} is a share of a table; give a number of strings")
         if self.shortest > self.longest:
             raise ValueError(f"data.shortest {self.shortest} is above data.longest {self.longest}; swap them")
         shared = set(self.valid_takes) & set(self.test_takes)

@@ -50,7 +50,7 @@ def read_splits(recipe: TranscribeRecipe) -> Splits:
 
 def _tones(recipe: TranscribeRecipe) -> dict[str, Utterances]:
     data, rate = recipe.data, recipe.features.rate
-    sizes = {"train": data.size, "valid": data.valid_size, "test": data.test_size}
+    sizes = {"train": data.size, "valid": data.valid_size, "test": int(data.test_size)}
     return {
         name: ToneSpeech(size, 3 * data.seed + number, rate, data.noise_db)
         for number, (name, size) in enumerate(sizes.items())
@@ -66,7 +66,7 @@ def _digits(recipe: TranscribeRecipe) -> dict[str, Utterances]:
         "valid": data.valid_takes,
         "test": data.test_takes,
     }
-    sizes = {"train": data.size, "valid": data.valid_size, "test": data.test_size}
+    sizes = {"train": data.size, "valid": data.valid_size, "test": int(data.test_size)}
     mix = MixConfig(
         data.shortest, data.longest, data.silence, data.ends, data.noise_db, data.level_db, words=data.digits == "words"
     )
@@ -98,6 +98,8 @@ def split_recordings(recipe: TranscribeRecipe, parts_given: Mapping[str, Recordi
             f"{data.train} has {len(train)} recordings, too few to split some off; give data.valid, or ten or more"
         )
     sizes: dict[str, Size] = {} if data.valid else {"valid": (0.1, data.valid_size)}
+    if not data.test and data.test_size < 1:
+        sizes["test"] = data.test_size
     parts = divide(RECORDINGS, train, sizes, data.seed, [*chain(*given.values())])
     every = {"train": parts.train, **parts.held, **given}
     name = data.name or Path(str(data.train)).stem

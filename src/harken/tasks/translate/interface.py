@@ -59,6 +59,7 @@ class OutputOptions(Options):
         output("where to translate: on this machine, or on the Ray cluster of RAY_ADDRESS (with --out)"),
     ] = "local"
     stream: Annotated[bool, output("print each part of a translation as soon as it is certain")] = False
+    profile: Annotated[bool, output("say which search backend ran, and why not a faster one")] = False
     prefix: Annotated[str, searched("the beginning of every translation")] = ""
     alternatives: Annotated[
         int, searched("translations that differ in the first token after the prefix", ge=0, le=100)

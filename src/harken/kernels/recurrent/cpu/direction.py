@@ -10,7 +10,6 @@ A cell's class has the rest (`rnn.py`, `lstm.py`, `gru.py`). The reference is `h
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -191,8 +190,3 @@ class Pass:
         if "weight_hh" not in needed:
             return []
         return [lambda: self.gradients.update(weight_hh=self.grad_products.t() @ self.dropped_hidden)]
-
-
-def empty_like_rows(tensor: Tensor, rows: int = 0) -> Any:
-    """An array (rows, W) of no meaning, for an argument that is not in use."""
-    return tensor.new_empty(rows, tensor.shape[-1]).numpy()

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from harken.kernels.caching import cached_njit
 from harken.kernels.numba_math import ONE, sigmoid, tanh
-from harken.kernels.recurrent.cpu.direction import Pass, Task, empty_like_rows
+from harken.kernels.recurrent.cpu.direction import Pass, Task
 from harken.kernels.recurrent.cpu.norm import StepNorm
 from harken.kernels.recurrent.cpu.plan import Span, Timeline
 from harken.kernels.recurrent.cpu.products import Packed
@@ -176,7 +176,7 @@ class LSTMPass(Pass):
         self.cell = Timeline(tensors["cell"], self.plan, setting.reverse, lambda rows, wide: self.buffer(wide, rows))
         self.timelines = [self.hidden, self.cell]
         self.before_array, self.after_array = self.cell.before.numpy(), self.cell.after.numpy()
-        self.nothing = empty_like_rows(self.cell.before)
+        self.nothing = self.cell.before[:0].numpy()  # for an argument that is not in use
         peeps, self.full = tensors.get("weight_ch"), setting.kind.peephole == "full"
         self.peephole = self.nothing if peeps is None or self.full else peeps.view(-1, width).numpy()
         if peeps is not None and self.full:

@@ -10,7 +10,7 @@ function link(text, target) {
   const chapter = target.match(/^(\d)-[\w-]+\.py$/);
   if (chapter) return html`<a href=${`#learn?chapter=${chapter[1]}`}>${text}</a>`;
   if (target.startsWith("https:")) return html`<a href=${target} rel="noreferrer">${text}</a>`;
-  if (/^\.\.\/lab[\w-]*\.md/.test(target)) return html`<a href="#lab">${text}</a>`;
+  if (/^\.\.\/benchmarks\/lab[\w-]*\.md/.test(target)) return html`<a href="#lab">${text}</a>`;
   return html`${text} (<code>${target.replace(/^(\.\.\/)+/, target.includes("src/") ? "" : "docs/")}</code>)`;
 }
 

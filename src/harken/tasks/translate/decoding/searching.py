@@ -342,11 +342,7 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
     call = DecodingCall(
         first.model, batch.ids, batch.lengths, len(prefix) + 1, first.config, count, batch.distances, rules
     )
-    starts = [
-        [*hypothesis.tokens]
-        for hypothesis in decode(replace(call, cancelled=lambda: False))[0]
-        if not hypothesis.finished
-    ]
+    starts = [[*hypothesis.tokens] for hypothesis in decode(call)[0] if not hypothesis.finished]
     continued = []
     limit = max_lengths(request.translator.recipe.model_copy(update={"search": request.config}), batch.lengths)
     for start in starts:
