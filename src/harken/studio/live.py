@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -111,7 +111,7 @@ def _next_word(values: Values, seed: int) -> Drawn:
     return Figure(title, [panel], "A bigram model of 4,000 sentences."), f"Written at this temperature: {written}."
 
 
-CELLS: dict[str, type[RNN]] = {"RNN": RNN, "GRU": GRU, "LSTM": LSTM}
+CELLS: dict[str, Any] = {"RNN": RNN, "GRU": GRU, "LSTM": LSTM}
 LONG = (
     "the old teacher who lives in the small village gave a red book to the young doctor because the doctor lost the "
     "old book yesterday"
@@ -192,9 +192,9 @@ def _gates(values: Values, seed: int) -> Drawn:
         for weight in layer.parameters():
             weight.zero_()
         for row, pair in enumerate(logits):  # the rows are i, f, g, o; inputs are the value, the star, no star
-            layer.weight_ih_l0[row, 1:] = pair
-        layer.weight_ih_l0[2, 0] = 1.0
-        layer.bias_ih_l0[3] = torch.logit(torch.tensor(values["output"]).clamp(1e-4, 1 - 1e-4))
+            layer.get_parameter("weight_ih_l0")[row, 1:] = pair
+        layer.get_parameter("weight_ih_l0")[2, 0] = 1.0
+        layer.get_parameter("bias_ih_l0")[3] = torch.logit(torch.tensor(values["output"]).clamp(1e-4, 1 - 1e-4))
         read = 2 * torch.rand(time, generator=torch.Generator().manual_seed(seed)) - 1
         read[star] = 1.0
         marked = torch.zeros(time)
@@ -238,7 +238,7 @@ class Translator(nn.Module):
         states, _ = self.decoder(self.target(read), last)
         if self.attention is None:
             return self.scores(states), states.new_zeros(*read.shape, source.shape[1]), memory, states
-        score = self.attention.score
+        score: Any = self.attention.score
         keys = score.keys(memory)
         weights = masked_softmax(torch.stack([score(state, keys) for state in states.unbind(1)], 1))
         return self.scores(torch.cat((weights @ memory, states), -1)), weights, memory, states
@@ -311,7 +311,7 @@ def _weights(values: Values, seed: int) -> Drawn:
     context = weights @ memory[0]
     scores = model.scores(torch.cat((context, states[0, -1])))
     names, shares = _probable(scores, VOCABULARY, 6)
-    panels = [
+    panels: list[Any] = [
         Bars("weights of the source words", "", "", words, [Group("", weights.tolist())], y_limits=(0.0, 1.0)),
         Heat(
             "12 numbers of the context c",
@@ -439,7 +439,8 @@ def _masked_model() -> tuple[MaskedModel, list[str]]:
     rows = [torch.tensor([words.index(word) for word in one.words]) for one in plain]
     ids, lengths = pad_sequence(rows, batch_first=True), torch.tensor([len(row) for row in rows])
     torch.manual_seed(1)
-    encoder = build_encoder(TransformerEncoderConfig(layers=2, width=48, heads=4, feedforward=96, dropout=0.0))
+    sizes = {"layers": 2, "width": 48, "heads": 4, "feedforward": 96, "dropout": 0.0}
+    encoder = build_encoder(TransformerEncoderConfig.model_validate(sizes))
     model, generator = MaskedModel(Reader(TokenInput(len(words), 48), encoder)), torch.Generator().manual_seed(1)
 
     def loss(step: int) -> Tensor:
