@@ -181,6 +181,8 @@ def _models_of(call: DecodingCall) -> list[Any]:
 
 def why_not_compiled(call: DecodingCall) -> str | None:
     """The reason for which the compiled search does not run a call; None: it does."""
+    if not kernels_enabled():
+        return "HARKEN_KERNELS=off is set"  # before the model is described
     options, rules = call.options, call.rules
     if call.keep_beam or not isinstance(call.observe, CertainPrefix | None):
         return "the whole beam is observed"
