@@ -178,7 +178,7 @@ def states_of(examples: list[Made]) -> torch.Tensor:
     ids, lengths = numbers(examples)
     with torch.no_grad():
         values = model.reader(ids, lengths).values
-    return values[torch.arange(len(examples)), torch.tensor([example.place for example in examples])]
+    return values[torch.arange(len(examples)), torch.tensor([example.position for example in examples])]
 
 
 print(f"{len(plain):,} sentences, {len(vocabulary)} words; {len(tested)} other sentences to test with, such as:")
