@@ -108,6 +108,21 @@ def test_pairs_come_from_every_format(tmp_path: Path) -> None:
         evaluated_pairs(data, [*files[-1], named])
 
 
+def test_pairs_of_a_translation_memory_are_those_of_the_languages_of_training(tmp_path: Path) -> None:
+    """A model of memory.tmx is trained on its units as JSON Lines; it is scored on a memory as it is."""
+    memory, unit = (
+        tmp_path / "new.tmx",
+        '<tu><tuv xml:lang="{}"><seg>{}</seg></tuv><tuv xml:lang="{}"><seg>{}</seg></tuv></tu>',
+    )
+    units = unit.format("fr", "un chat", "en-GB", "a cat") + unit.format("de", "ein Hund", "en", "a dog")
+    memory.write_text(f"<tmx><body>{units}</body></tmx>")
+    data = DataConfig(source="memory.jsonl", format="jsonl", source_column="en-us", target_column="fr-fr")
+    pairs, notes = evaluated_pairs(data, [memory])
+    assert [(pair.source, pair.target) for pair in pairs] == [("a cat", "un chat")] and "skipped 1" in notes[0]
+    second = evaluated_pairs(DataConfig(source="a.tsv"), [memory])[0][1]
+    assert (second.source, second.target) == ("ein Hund", "a dog")
+
+
 def test_sources_come_from_the_source_column(tmp_path: Path) -> None:
     data = DataConfig(train="pairs.txt", source_column=1, target_column=0)
     tabbed = write(tmp_path / "new.txt", "Va !\tGo.\nSalut !\tHi.\n")

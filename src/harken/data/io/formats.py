@@ -11,9 +11,9 @@ A pair is given as it stands in the file; what to skip is for `harken.data.text.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from harken.data.io.files import MAX_LINE_BYTES, ending, read_lines
 from harken.data.io.records import Record, as_object, is_json, numbered_records
 from harken.data.io.separated import plain_rows
 from harken.data.io.table import GUESSED, OpenTable, Reading, is_table, open_table
+from harken.data.io.translation_memories import ENDINGS as MEMORIES
+from harken.data.io.translation_memories import read_units
 from harken.errors import UserError
 
 Column = int | str | None
@@ -61,6 +63,8 @@ def read_pairs(source: str | Path, target: str | Path | None, layout: Layout) ->
     Raises:
         UserError: a file cannot be read, or a line does not hold a pair.
     """
+    if target is None and ending(source) in MEMORIES:
+        return unit_pairs(source, layout)
     form = format_of(source, target, layout.format)
     if form == "text":
         if target is None:
@@ -71,6 +75,20 @@ def read_pairs(source: str | Path, target: str | Path | None, layout: Layout) ->
     if form == "jsonl":
         return record_pairs(numbered_records(source, layout.max_line_bytes, layout.encoding), str(source), layout)
     return PairTable(source, layout).pairs()
+
+
+def unit_pairs(path: str | Path, layout: Layout) -> Iterator[tuple[str, str]]:
+    """The units of a translation memory in the languages that the columns name, else in their order; "" for none."""
+    for unit in read_units(path):
+        yield _of_language(unit, layout.source_column, 0), _of_language(unit, layout.target_column, 1)
+
+
+def _of_language(unit: Mapping[str, str], column: Column, place: int) -> str:
+    if isinstance(column, str):
+        main = column.lower().partition("-")[0]
+        texts = [text for language, text in unit.items() if language.lower().partition("-")[0] == main]
+        return unit.get(column) or next(iter(texts), "")
+    return next(islice(unit.values(), place, None), "")
 
 
 def read_aligned(
