@@ -62,7 +62,9 @@ def on_files(files: Any, *, config: Any) -> Any:
     """Add the generated pages, and copies of the files outside docs/ that pages link to."""
     from mkdocs.structure.files import File
 
-    with tempfile.TemporaryDirectory() as folder:
+    from harken.lab.pool import one_thread
+
+    with tempfile.TemporaryDirectory() as folder, one_thread():  # a second one slows small networks down
         runs_chapters = os.environ.get("CHAPTERS") != "off"
         generated = pages() | course(Path(folder) if runs_chapters else None)
         for picture in sorted(Path(folder).iterdir()):

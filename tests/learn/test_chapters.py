@@ -153,6 +153,11 @@ def test_what_is_no_answer_is_refused_and_never_executed(text: str) -> None:
         read_answer("ex1a", text)
 
 
+def test_an_overflow_is_named() -> None:
+    with pytest.raises(UserError, match=r"^'9\*\*9\*\*9' cannot be read \(Numerical result out of range\); write"):
+        read_answer("ex1a", "9**9**9")
+
+
 def test_a_formula_of_wrong_shapes_or_names_is_refused() -> None:
     with pytest.raises(UserError, match="write a formula of x, h, W_xh, W_hh, b; you may use"):
         read_answer("ex2a", "W_xh @ h + q")

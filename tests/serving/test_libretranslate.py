@@ -286,6 +286,13 @@ def test_a_model_by_its_name(tiny_model: Callable[[str], Path], capitals: Any, t
             assert client.post("/translate", json=asked | model).json() == {"translatedText": "THE CAT"}
             assert client.post("/v2/translate", json=deepl | model).json()["translations"][0]["text"] == "THE CAT"
         assert [work.model for work in capitals.works] == [base.name] * 2 + ["legal"] * 2
+        capitals.works.clear()
+        for model in ({}, {"model": ""}, {"model": "legal"}):
+            same = client.post("/translate", json={**asked, **model, "q": "le chat", "source": "fr"})
+            assert same.json() == {"translatedText": "le chat"}
+        assert client.post("/translate", json=asked | {"model": ""}).json() == {"translatedText": "THE CAT"}
+        assert client.post("/v2/translate", json=deepl | {"model": ""}).json()["translations"][0]["text"] == "THE CAT"
+        assert [work.model for work in capitals.works] == [base.name] * 2
         other = client.post("/translate", json=asked | {"model": "legal-2"})
         assert (other.status_code, other.json()["error"]) == (400, "the model 'legal-2' is for fr-en, not en-fr")
         unknown = client.post("/v2/translate", json=deepl | {"model": "medical"})

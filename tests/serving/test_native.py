@@ -14,6 +14,7 @@ from pydantic import ValidationError
 import harken
 from harken.inspection.measures.ablation import Head
 from harken.serving.app import create_app
+from harken.serving.dialects import native
 from harken.serving.dialects.jobs import routes_of
 from harken.serving.settings import ServerSettings
 from harken.studio.inside import SwitchedOff, look_inside
@@ -294,6 +295,22 @@ def test_errors_are_one_sentence(client: Any, path: str, body: dict[str, Any], s
     answer = client.post(f"/v1/{path}", json=body)
     assert (answer.status_code, list(answer.json())) == (status, ["error"])
     assert said in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "message"),
+    [
+        ("beam", "a b " * 20_000, "80,000 characters are too many; send at most 50,000 at a time"),
+        ("translate", ["a b"] * 9, "9 texts are too many; send at most 8 at a time"),
+    ],
+)
+def test_the_size_of_texts_is_checked_before_terms_are_looked_up(
+    client: Any, monkeypatch: pytest.MonkeyPatch, path: str, text: Any, message: str
+) -> None:
+    looked_up: list[str] = []
+    monkeypatch.setattr(native.TermIndex, "terms_in", lambda index, text: looked_up.append(text) or [])
+    answer = client.post(f"/v1/{path}", json={"text": text, "glossary": [["a b", "c"]]})
+    assert (answer.status_code, answer.json(), looked_up) == (413, {"error": message}, [])
 
 
 def test_one_bad_text_does_not_fail_the_requests_it_was_batched_with(client: Any) -> None:

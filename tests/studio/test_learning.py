@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from harken.inspection.figure import Figure
 from harken.learn import EXERCISES, Chapter, chapters
 from harken.studio import learning, live
-from harken.studio.explorations import explore
+from harken.studio.explorations import Exploration, explore
 from harken.studio.learning import check_answer, list_chapters, run_chapter
 from harken.studio.live import LIVE, PLACES
 
@@ -115,6 +117,26 @@ def test_a_chapter_is_run_cell_by_cell(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert [event["cell"] for event in events] == ["first", "picture"]
     assert events[0]["outputs"] == ["5\n"] and events[1]["outputs"][1] == "drawn\n"
     assert events[1]["outputs"][0]["figures"][0]["panels"][0]["groups"][0]["values"] == [1.5]
+
+
+def test_live_figures_and_chapters_compute_on_one_thread(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Small networks take ten times as long on two threads of a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        path = tmp_path / "1-tiny.py"
+        path.write_text(
+            "# %% title [markdown]\n# # 1. Tiny\n\n# %% count\nimport torch\nprint(torch.get_num_threads())\n"
+        )
+        monkeypatch.setattr(learning, "chapters", lambda: [Chapter.read(path)])
+        events: list[dict[str, Any]] = []
+        run_chapter(1, events.append)
+        threads = Exploration((), lambda values, seed: (Figure("", []), str(torch.get_num_threads())))
+        assert events == [{"cell": "count", "outputs": ["1\n"]}]
+        assert explore("threads", {}, 1, {"threads": threads})["said"] == "1"
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_written_answer_gets_the_hint_of_its_mistake() -> None:

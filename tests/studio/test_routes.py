@@ -148,6 +148,28 @@ def test_every_claim_with_sliders_draws_a_figure(client: Any, name: str) -> None
     assert found["said"].endswith(".") and found["figures"][0]["panels"]
 
 
+@pytest.mark.parametrize("number", ["NaN", '"nan"', '"x"'])
+def test_what_is_no_number_leaves_a_slider_at_its_default(client: Any, number: str) -> None:
+    for name, key, default in (("next-word", "temperature", 1.0), ("block", "words", 6)):
+        body = f'{{"name": "{name}", "values": {{"{key}": {number}}}}}'
+        answer = client.post("/studio/learn/live", content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 200 and answer.json()["values"][key] == default, answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("run", {"number": 10**400}, "number: "),
+        ("run", {"number": 0}, "number: "),
+        ("live", {"name": "x" * 101}, "name: "),
+        ("live", {"name": "block", "values": {str(number): 1 for number in range(51)}}, "values: "),
+    ],
+)
+def test_what_the_course_takes_is_bounded(client: Any, path: str, body: dict[str, Any], message: str) -> None:
+    answer = client.post(f"/studio/learn/{path}", json=body)
+    assert answer.status_code == 422 and answer.json()["error"].startswith(message)
+
+
 def test_the_course_has_chapters_live_figures_and_answers(client: Any) -> None:
     chapters = client.get("/studio/learn").json()["chapters"]
     assert [chapter["number"] for chapter in chapters] == list(range(1, 9))

@@ -135,7 +135,9 @@ def read_answer(name: str, text: str) -> Any:
         return _compute(formula, {})
     except (SyntaxError, ValueError, TypeError, ArithmeticError, MemoryError, RecursionError, RuntimeError) as error:
         needed = f"a formula of {', '.join(names)}" if names else "a number, or numbers between commas"
-        reason = f" ({str(error).splitlines()[0]})" if isinstance(error, ArithmeticError | RuntimeError) else ""
+        reason = (
+            f" ({str(error.args[-1]).splitlines()[0]})" if isinstance(error, ArithmeticError | RuntimeError) else ""
+        )
         allowed = f"; you may use + - * / @ ** and {', '.join(FUNCTIONS)}"
         raise UserError(f"{text[:80]!r} cannot be read{reason}; write {needed}{allowed}") from None
 

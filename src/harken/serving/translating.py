@@ -42,6 +42,8 @@ def find_route(serving: Serving, source: str, target: str, name: str | None = No
         if name is None:
             return serving.registry.route(source, target)
         model = serving.registry.find(name, "translate")
+        if source == target == model.target:  # as without a name: the text is in that language already
+            return []
         if (model.source, model.target) != (source, target):
             raise UserError(f"the model {name!r} is for {model.source}-{model.target}, not {source}-{target}")
         return [model]

@@ -16,6 +16,7 @@ import torch
 from harken.errors import UserError
 from harken.inspection.figure import Bars, Figure, Lines, Mark, Series
 from harken.inspection.figure.spec import Group
+from harken.lab.pool import one_thread
 from harken.studio.figures import figures_json
 
 Values = Mapping[str, Any]
@@ -55,6 +56,8 @@ class Slider:
         try:
             number = min(max(float(given), self.low), self.high)
         except (TypeError, ValueError):
+            number = math.nan
+        if math.isnan(number):
             number = float(self.value)
         return round(number) if self.step >= 1 else number
 
@@ -82,7 +85,8 @@ def explore(name: str, given: Values, seed: int = 1, among: Mapping[str, Explora
     if exploration is None:
         raise UserError(f"{name} has no sliders; those that have: {', '.join(among)}")
     values = {slider.key: slider.read(given.get(slider.key, slider.value)) for slider in exploration.sliders}
-    figure, sentence, *table = exploration.draw(values, seed)
+    with one_thread():  # a second one slows small networks down
+        figure, sentence, *table = exploration.draw(values, seed)
     drawn = {"values": values, "said": sentence, "figures": figures_json([figure])}
     return drawn | {"table": table[0]._asdict() if table else None}
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harken.errors import UserError
+from harken.lab.pool import one_thread
 from harken.learn import EXERCISES, Cell, chapters, check, read_answer
 from harken.studio.figures import figures_json
 from harken.studio.live import LIVE, PLACES
@@ -49,10 +50,11 @@ def run_chapter(number: int, emit: Callable[[dict[str, Any]], None]) -> None:
     chapter = next((chapter for chapter in chapters() if chapter.number == number), None)
     if chapter is None:
         raise UserError(f"there is no chapter {number}; they are 1 to {len(chapters())}")
-    for cell, outputs in chapter.run():
-        if outputs and not EXERCISE.search(cell.source):
-            drawn = [one if isinstance(one, str) else {"figures": figures_json(one.figures())} for one in outputs]
-            emit({"cell": cell.name, "outputs": drawn})
+    with one_thread():  # a second one slows small networks down
+        for cell, outputs in chapter.run():
+            if outputs and not EXERCISE.search(cell.source):
+                drawn = [one if isinstance(one, str) else {"figures": figures_json(one.figures())} for one in outputs]
+                emit({"cell": cell.name, "outputs": drawn})
 
 
 def check_answer(name: str, text: str) -> dict[str, Any]:

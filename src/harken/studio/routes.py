@@ -99,7 +99,7 @@ class NeighboursBody(OfModel):
 class ExperimentBody(BaseModel):
     """A claim of the lab, and how to run its experiment."""
 
-    name: str
+    name: str = Field(max_length=100)
     seed: int = Field(1, ge=0, le=2**31)
     quick: bool = True
 
@@ -107,9 +107,9 @@ class ExperimentBody(BaseModel):
 class ExploreBody(BaseModel):
     """A claim of the lab or a live figure of the course, and the values of its sliders."""
 
-    name: str
+    name: str = Field(max_length=100)
     seed: int = Field(1, ge=0, le=2**31)
-    values: dict[str, float | str] = {}
+    values: dict[str, float | str] = Field({}, max_length=50)
 
 
 class AnswerBody(BaseModel):
@@ -122,7 +122,7 @@ class AnswerBody(BaseModel):
 class ChapterBody(BaseModel):
     """A chapter of the course."""
 
-    number: int
+    number: int = Field(ge=1, le=100)
 
 
 def create_studio(library: Library, settings: ServerSettings, identify: Callable[[Request], Client]) -> APIRouter:

@@ -68,7 +68,7 @@ async def translate(request: Request) -> Response:
     glossary = find_glossary(serving, client, given, source, target)
     terms = glossary.terms if glossary else ()
     results = await translate_texts(
-        request, client, texts, reader_of(given), source, target, glossary=terms, model=given.text("model")
+        request, client, texts, reader_of(given), source, target, glossary=terms, model=given.text("model") or None
     )
     answer = [
         {"detected_source_language": detected.language.upper(), "text": best[0], "billed_characters": len(text)}

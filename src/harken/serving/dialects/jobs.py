@@ -56,6 +56,8 @@ class Route:
             ApiError: there is no such model, or the request asks for too much.
         """
         serving, operation = serving_of(request), self.operation
+        if (texts := getattr(body, "text", None)) is not None:  # before items are made of them, in the event loop
+            serving.check_texts([texts] if isinstance(texts, str) else texts)
         if isinstance(operation, Interface) and operation.has_languages:
             return await translate(operation, self.task, body, request, client)
         items = [item] if item is not None else items_of(operation.input, body)

@@ -79,7 +79,7 @@ async def translate(request: Request) -> Response:
         None if source == "auto" else source,
         target,
         alternatives=0 if form == "html" else count,
-        model=given.text("model"),
+        model=given.text("model") or None,
     )
     is_list = given.is_list("q")
     values: dict[str, list[Any]] = {"translatedText": [best[0] for _, best in results]}
