@@ -27,6 +27,9 @@ CASES = {
     ],
     "silu, dot": ["model.activation=silu", "model.attention=dot"],
     "rotary": ["model.positions=rotary"],
+    "heads of another width": ["model.head_width=4"],
+    "heads of another width, dot": ["model.head_width=4", "model.attention=dot"],
+    "rotary, heads of another width": ["model.positions=rotary", "model.head_width=12"],
 }
 
 

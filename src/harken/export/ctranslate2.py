@@ -111,9 +111,10 @@ def options_of(stack: Stack) -> dict[str, Any]:
         "ffn_glu": stack.activation in GATED,
         "rms_norm": stack.is_rms,
         "relative_attention_bias": stack.buckets is not None,
+        "head_dim": stack.head_width,
     }
     if stack.angles is not None:
-        options |= {"rotary_dim": stack.width // stack.heads, "rotary_interleave": True}
+        options |= {"rotary_dim": stack.head_width, "rotary_interleave": True}
     return options
 
 

@@ -205,3 +205,16 @@ def test_double_backward_equals_torchs(kind: Any, options: dict[str, int]) -> No
     peer = layer.to_torch()
     for one, other in zip(second_derivatives(layer, layer, x), second_derivatives(peer, peer, x), strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_a_parametrized_peephole_is_read_as_it_is() -> None:
+    class Half(nn.Module):
+        def forward(self, weight: Tensor) -> Tensor:
+            return weight / 2
+
+    layer, halved, x = LSTM(3, 5, peephole="diagonal"), LSTM(3, 5, peephole="diagonal"), torch.randn(4, 2, 3)
+    halved.load_state_dict(layer.state_dict())
+    with torch.no_grad():
+        halved.cells_of_all()[0].weight_ch.mul_(0.5)
+    nn.utils.parametrize.register_parametrization(layer.cells_of_all()[0], "weight_ch", Half())
+    torch.testing.assert_close(layer(x)[0], halved(x)[0])
