@@ -1,11 +1,12 @@
 """card.md says what a model is, by its own numbers."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 from torch import nn
 
-from harken.card import write_card
+from harken.card import few_updates, write_card
 from harken.recipe import load_recipe
 from harken.tasks.job import Prepared
 from harken.tasks.registry import job_of
@@ -47,3 +48,11 @@ def test_the_card(tmp_path: Path) -> None:
 
 def test_a_card_without_metrics(tmp_path: Path) -> None:
     assert "BLEU nan" in card(tmp_path, Progress())["validation"]
+
+
+def test_few_updates_name_the_minutes_for_more() -> None:
+    """66 updates in 30 of 42 seconds: 500 take 227 seconds, and 12 are for the rest."""
+    short = Progress(step=66, seconds=30.0, spent_minutes=0.7, finished=True, stopped_by="max_minutes")
+    assert few_updates(short) == "66 updates are few: train.max_minutes = 4 pays for 500 at the speed of this run"
+    assert few_updates(replace(short, step=500)) == ""
+    assert few_updates(replace(short, stopped_by="max_steps")) == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from harken.training.checkpoints import Progress
 from harken.training.folder import CARD
 from harken.training.log import not_converged, read_metrics
 
+ENOUGH = 500  # updates; the tagger of wnut17 is above its baseline after 275
 NOTE = """Scores on test sets: `harken evaluate`. The recipe is in `recipe.toml`; `harken.load` reads this folder and
 can run no code from it."""
 
@@ -42,6 +44,17 @@ def write_card(folder: Path, recipe: Recipe, job: Job, prepared: Prepared, state
     }
     table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows.items())])
     atomic_write(folder / CARD, f"# {prepared.title}\n\n{table}\n\n{NOTE}\n")
+
+
+def few_updates(state: Progress) -> str:
+    """Names a budget where one in minutes ended a run after less than `ENOUGH` updates; else empty."""
+    if state.stopped_by != "max_minutes" or state.step >= ENOUGH:
+        return ""
+    minutes = state.spent_minutes + (ENOUGH / max(1, state.step) - 1) * state.seconds / 60
+    return (
+        f"{state.step:,} updates are few: train.max_minutes = {math.ceil(minutes)} pays for {ENOUGH} at the speed of "
+        "this run"
+    )
 
 
 def best_validation(folder: Path) -> dict[str, Any]:

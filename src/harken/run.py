@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harken.card import best_validation, cut_short, write_card
+from harken.card import best_validation, cut_short, few_updates, write_card
 from harken.data.io.in_memory import name_of
 from harken.data.prepared.store import report_to
 from harken.errors import UserError
@@ -133,7 +133,7 @@ def _warn(display: Display, recipe: Any, prepared: Prepared, folder: Path, state
     if warning := not_converged(read_metrics(folder), recipe.train.warmup_steps):
         display.log(f"note: {warning}")
     if prepared.baseline and (warning := prepared.baseline.warning(best_validation(folder))):
-        display.log(f"note: {warning}")
+        display.log("; ".join(filter(None, [f"note: {warning}", few_updates(state)])))
 
 
 def of_table(recipe: Any, job: Job, table: Table | None) -> Any:

@@ -33,7 +33,7 @@ def experiments(monkeypatch: pytest.MonkeyPatch) -> dict[str, Experiment]:
 
 def test_list_says_what_each_shows(run: Callable[..., Any], experiments: dict[str, Experiment]) -> None:
     lines = run("lab", "list").stdout.splitlines()
-    assert lines[0].split("\t") == ["good", "what good shows"] and len(lines) == 3
+    assert lines[0].split("\t") == ["good", "", "what good shows"] and len(lines) == 3
     assert run("lab").stdout == run("lab", "list").stdout
     assert json.loads(run("lab", "list", "--json").stdout)[1]["statement"] == "what bad says"
 
@@ -103,3 +103,30 @@ def test_a_sentence_is_for_the_lesson_alone(run: Callable[..., Any], tmp_path: P
     assert done.exit_code == 2 and "--sentence is for why-attention" in done.stderr
     done = run("lab", "why-attention", "--sentence", " ", "--out", tmp_path)
     assert done.exit_code == 2 and "--sentence is empty" in done.stderr
+
+
+def test_sizes_seeds_and_stability_are_passed_on(run: Callable[..., Any], tmp_path: Path) -> None:
+    options = ["--quick", "--set", "hidden=5", "--seeds", 2, "--stability", 2]
+    done = run("lab", "vanishing", *options, "--out", tmp_path)
+    assert done.exit_code == 0 and "theorem: below 1 the gradient vanishes" in done.stdout
+    assert "Over 2 runs: " in done.stdout
+    kept = json.loads((tmp_path / "vanishing.json").read_text())
+    assert kept["settings"]["sizes"] == {"seeds": 2, "hidden": 5} and len(kept["answers"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["vanishing", "--set", "hiden=5"], "vanishing has no size 'hiden'"),
+        (["vanishing", "--set", "hidden"], "--set takes a size and a whole number"),
+        (["vanishing", "--set", "hidden=0"], "a size is at least 1"),
+        (["cell-memory", "--seeds", "3"], "cell-memory has no size 'seeds'"),
+        (["all", "--set", "nothing=1"], "No experiment has a size 'nothing'"),
+    ],
+)
+def test_wrong_sizes_are_one_sentence(
+    run: Callable[..., Any], tmp_path: Path, options: list[str], message: str
+) -> None:
+    done = run("lab", *options, "--out", tmp_path / "out")
+    assert done.exit_code == 2 and message in done.stderr
+    assert not (tmp_path / "out").exists()

@@ -154,7 +154,8 @@ def in_terminal(*arguments: str, answers: list[str]) -> tuple[str, int]:
     try:
         while time.monotonic() < deadline:
             if not select.select([terminal], [], [], 1)[0]:
-                if CTRL_C in answers[:answered]:  # the first one may come before the command waits for input
+                # The first one may come before the command waits for input; one while Python exits would kill it.
+                if CTRL_C in answers[:answered] and "stopped" not in output:
                     process.send_signal(signal.SIGINT)
                 continue
             try:

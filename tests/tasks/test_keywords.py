@@ -33,7 +33,7 @@ CALLS: dict[str, list[Callable[..., Any]]] = {  # of every job: the calls that t
 }
 NAMES = {"nbest": "count", "batch": "window", "alternatives": "count"}  # option of a command -> its name in Python
 SHOWN = {  # options about what a command prints, reads or writes: attributes of a result, or other calls, in Python
-    "translate": {"scores", "alignments", "out", "resume", "engine", "stream"},
+    "translate": {"scores", "alignments", "out", "resume", "engine", "stream", "profile"},
     "transcribe": {"posteriors"},
     "language": {"surprisal"},
     "classify": {"scores", "top"},

@@ -89,7 +89,7 @@ class TrainConfig(BaseModel):
         lt=1,
         description=(
             "label smoothing: probability spread over the vocabulary; where it is not set, less for data that is seen "
-            "fewer than six times"
+            "fewer than six times, and none where perplexity is the score"
         ),
     )
     z_loss: float = Field(

@@ -49,10 +49,10 @@ class Task(Protocol):
     """A job to train for.
 
     It may also have a `unit`, the name of what `size` counts, in the plural; `unread`, the keys of `[train]` that it
-    does not depend on; an `adapter` (`harken.training.adapter`), which is trained in the place of the model;
-    `work(indices) -> Work`, from which the log shows the utilisation of a GPU, and what
-    `harken.training.strategies.captured` needs: `static_shapes`, `static_collate(indices)`, `is_static(batch)` and
-    `static_loss(model, batch)`.
+    does not depend on; `smoothing`, its label smoothing where the recipe leaves that open; an `adapter`
+    (`harken.training.adapter`), which is trained in the place of the model; `work(indices) -> Work`, from which the log
+    shows the utilisation of a GPU, and what `harken.training.strategies.captured` needs: `static_shapes`,
+    `static_collate(indices)`, `is_static(batch)` and `static_loss(model, batch)`.
     """
 
     @property

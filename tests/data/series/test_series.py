@@ -182,3 +182,17 @@ def test_made_series_have_what_they_are_made_of() -> None:
     sale = first.known[:, 0] > 0
     detrended = first.target - np.convolve(first.target, np.ones(7) / 7, "same")
     assert detrended[sale].mean() - detrended[~sale].mean() > 5
+
+
+@pytest.mark.parametrize("header", ["id,V2,V3,V4,V5\n", ""])
+def test_a_series_a_row_is_read_by_the_layout_of_a_step_a_row(tmp_path: Path, header: str) -> None:
+    """Training on such a table reads it a step a row; what is forecast after has the form that the user has."""
+    path = tmp_path / "wide.csv"
+    path.write_text(header + "a,1,2,,4\nb,5,6,7,\n")
+    layout = Layout(target=["value"], group="series", date="none")
+    found = read_series(path, layout, ahead=True)
+    assert [(series.name, series.target.tolist()) for series in found] == [("a", [1, 2, 3, 4]), ("b", [5, 6, 7])]
+    frame = read_series({"id": ["a"], "V2": [1], "V3": [2], "V4": [None]}, layout, ahead=True)
+    assert [series.target.tolist() for series in frame] == [[1, 2]]
+    with pytest.raises(UserError, match="no column 'value'"):
+        read_series({"day": ["2024-01-01", "2024-01-02"], "sales": [3, 4], "price": [5, 6]}, layout)

@@ -1,4 +1,4 @@
-"""Log-sum-exp and the best tokens against torch, with ties and excluded tokens."""
+"""Log-sum-exp and the best tokens against torch, with ties and excluded tokens; draws."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,8 @@ import torch
 from harken.data.tokenizers.tokens import BOS, EOS, PAD
 from harken.kernels.decoding.description import Linear
 from harken.kernels.decoding.products import COLUMNS, aligned
+from harken.kernels.decoding.sampling import draw
+from harken.kernels.decoding.search import Rules
 from harken.kernels.decoding.stack import new_buffers
 from harken.kernels.decoding.topk import most_probable
 from harken.kernels.decoding.weights import pack
@@ -57,3 +59,15 @@ def test_logits_that_are_no_numbers_are_found(value):
     logits = torch.randn(2, 100)
     logits[1, 70] = value
     assert not best(logits, 3)[2]
+
+
+@pytest.mark.parametrize("width", [8, 16, 48, 80])  # panels are 8 columns wide without AVX, 16 with AVX2
+def test_a_draw_reads_nothing_behind_the_panels(width):
+    rules, none = Rules(SPECIAL_TOKENS, 1, 1, 1.0, sample=True), np.empty(0)
+    tokens = []
+    for token in range(width):
+        memory = np.full(64 + width + 64, np.nan, np.float32)
+        line = memory[64 : 64 + width]
+        line[:] = 0.0
+        tokens.append(draw(line, rules, (token + 0.5) / width, none.astype(np.float32), none.astype(np.int64)))
+    assert tokens == list(range(width))

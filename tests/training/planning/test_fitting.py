@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from harken.plan import Plan, fit_training, prepare, resolve
 from harken.recipe import as_recipe
+from harken.tasks.elmo.task import ElmoTask
+from harken.tasks.language.task import LanguageTask
 from harken.training.config import TrainConfig
 from harken.training.planning import fitting, measuring
 from harken.training.planning.fitting import choose_size, fit
@@ -191,6 +193,20 @@ def test_settings_that_a_task_does_not_read_are_not_fitted() -> None:
     config = configured(max_steps=300)
     names = [{decision.name for decision in fit(kind(config), config, 1e-3).decisions} for kind in (Rows, Unread)]
     assert names[0] - names[1] == {"label_smoothing", "validate_sentences"} and "average" in names[1]
+
+
+def test_a_task_whose_score_is_its_loss_is_not_smoothed() -> None:
+    """Smoothing holds every probability below 1, so that the perplexity of text that is nearly certain is too high."""
+
+    class Perplexity(Rows):
+        smoothing = 0.0
+
+    config = configured(max_steps=300)
+    smoothed = [fit(kind(config), config, 1e-3).config.label_smoothing for kind in (Rows, Perplexity)]
+    assert smoothed == [0.1, 0.0]
+    given = configured(max_steps=300, label_smoothing=0.2)
+    assert fit(Perplexity(given), given, 1e-3).config.label_smoothing == 0.2
+    assert (LanguageTask.smoothing, ElmoTask.smoothing) == (0.0, 0.0)
 
 
 def test_a_task_by_other_settings_leaves_the_given_one_as_it_is() -> None:

@@ -27,7 +27,7 @@ daily from 2024-01-01 to 2024-01-04; 1 missing date filled (linear)
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -35,12 +35,13 @@ from typing import Any
 
 import numpy as np
 
-from harken.data.io.table import column_names, read_table
-from harken.data.series.dates import calendar_features, parse_dates, require_dates, written
+from harken.data.io.table import column_names, is_number, read_table
+from harken.data.series.dates import calendar_features, parse_dates, read_date, require_dates, written
 from harken.data.series.grid import Grid, fill_gaps
 from harken.data.series.steps import Step, find_step
 from harken.errors import UserError
 
+SERIES, VALUE = "series", "value"  # the columns of a table with a series a row, as a table with a step a row
 NOTHING = {"", "na", "n/a", "nan", "null", "none", "?", "-"}
 OFF_GRID, MOST_OFF_GRID = (
     0.25,
@@ -154,6 +155,8 @@ def read_series(source: Any, layout: Layout, *, ahead: bool = False, step: Step 
     """
     where = str(source) if isinstance(source, str | Path) else "the table"
     names = column_names(source)
+    if [*layout.target, *layout.groups] == [VALUE, SERIES] and not {VALUE, SERIES} & set(names):
+        source, names = _step_a_row(source) or (source, names)
     targets = list(layout.target) or names[-1:]
     date = date_column(source, names, layout, targets)
     columns = [*targets, *layout.covariates, *layout.past_covariates, *layout.groups, *([date] if date else [])]
@@ -261,6 +264,27 @@ class _Reader:
                     "data.fill=linear (or previous, seasonal, zero)"
                 )
         return self.grid.spread(values)
+
+
+def steps_of_rows(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Any]]:
+    """The series and the cell of every step in a table with a series a row; empty cells at the end are no steps.
+
+    >>> list(steps_of_rows([["a", 1, None, 3], ["b", 4, "", ""]]))
+    [('a', 1), ('a', None), ('a', 3), ('b', 4)]
+    """
+    for name, *cells in rows:
+        while cells and str(cells[-1]).strip().lower() in NOTHING:
+            cells.pop()
+        yield from ((str(name), cell) for cell in cells)
+
+
+def _step_a_row(source: Any) -> tuple[dict[str, list[Any]], list[str]] | None:
+    """A table with a series a row as one with a step a row, and its columns; None where no names come first."""
+    rows = list(zip(*read_table(source, header=None).values(), strict=True))
+    if not rows or len(rows[0]) < 3 or is_number(str(rows[0][0])) or read_date(rows[0][0]):
+        return None
+    steps = list(steps_of_rows(rows))
+    return {SERIES: [name for name, _ in steps], VALUE: [cell for _, cell in steps]}, [SERIES, VALUE]
 
 
 def date_column(source: Any, names: list[str], layout: Layout, targets: Sequence[str]) -> str | None:

@@ -15,16 +15,6 @@ def printable(word: str) -> str:
     )
 
 
-def left_to_right(words: str) -> str:
-    """Words that keep their place in a line from left to right: those of Arabic or Hebrew between two marks.
-
-    >>> left_to_right("chat"), left_to_right("שלום")
-    ('chat', '\\u200eשלום\\u200e')
-    """
-    is_reversed = any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in words)
-    return f"\u200e{words}\u200e" if is_reversed else words
-
-
 def cut(word: str, width: int) -> str:
     """The word, or as much of it as fits into `width` columns with an ellipsis.
 

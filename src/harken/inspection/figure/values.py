@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -131,3 +132,13 @@ def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
     size = 10.0 ** math.floor(math.log10(rough))
     step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= rough * 0.999)
     return [index * step for index in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def left_to_right(words: str) -> str:
+    """Words that keep their place in a line from left to right: those of Arabic or Hebrew between two marks.
+
+    >>> left_to_right("chat"), left_to_right("שלום")
+    ('chat', '\\u200eשלום\\u200e')
+    """
+    is_reversed = any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in words)
+    return f"\u200e{words}\u200e" if is_reversed else words

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from harken.errors import UserError
-from harken.inspection.figure.text import left_to_right
+from harken.inspection.figure.values import left_to_right
 from harken.inspection.measures.running import run, unwrap
 from harken.inspection.measures.tracing import LayerRecord, NamedLayers, still, tracing, with_harken_layers
 from harken.inspection.pictures.inputs import piece_names

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from harken.errors import UserError
 from harken.inspection.figure.spec import Figure, Heat
-from harken.inspection.figure.text import left_to_right
+from harken.inspection.figure.values import left_to_right
 from harken.inspection.pictures.inputs import checked_weights
 from harken.inspection.pictures.picture import Picture
 

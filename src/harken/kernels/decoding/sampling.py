@@ -115,13 +115,13 @@ def draw(line: Any, rules: Any, number: Any, tops: Any, top_ids: Any) -> Any:
     target = number * _mass(line, 0, width)
     reached, block = 0.0, 0
     while block < width:
-        part = _mass(line, block, block + BLOCK)
+        part = _mass(line, block, min(block + BLOCK, width))
         if reached + part > target:
             break
         reached += part
         block += BLOCK
     token = -1
-    for k in range(min(block, width - BLOCK), width):  # past the block only where rounding asks for it
+    for k in range(block if block < width else 0, width):  # past the block only where rounding asks for it
         if line[k] > 0:
             token = k
             if k >= block:

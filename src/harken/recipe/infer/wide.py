@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from harken.data.io.table import is_number, table_rows
 from harken.data.series.dates import read_date
+from harken.data.series.series import SERIES, VALUE, steps_of_rows
 from harken.recipe.infer.columns import Column, Table, format_facts, format_labels, length_facts
 from harken.recipe.infer.inferred import Conversion, Inferred
 
@@ -48,13 +49,12 @@ def series_in_rows(table: Table) -> Inferred | None:
 
     def lines() -> Iterator[str]:
         _, every = table_rows(table.path, header=table.has_header, encoding=table.encoding)
-        for name, *cells in every:
-            for cell in cells:
-                if str(cell).strip():
-                    yield json.dumps({"series": str(name), "value": float(cell)}, ensure_ascii=False)
+        for name, cell in steps_of_rows(every):
+            value = float(cell) if str(cell).strip() else None
+            yield json.dumps({SERIES: name, VALUE: value}, ensure_ascii=False)
 
     horizon = max(1, min(6, count // 10))
-    data = {"target_column": "value", "group": "series", "date_column": "none", "season": 1, "horizon": horizon}
+    data = {"target_column": VALUE, "group": SERIES, "date_column": "none", "season": 1, "horizon": horizon}
     data |= {"window": max(2, min(36, count // 4))}
     if any(float(cell) <= 0 for row in table.rows for cell in row[1:] if cell.strip() and is_number(cell)):
         data["transform"] = "none"

@@ -18,7 +18,7 @@ import torch
 from harken.data.text.labelled import cleaned
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
-from harken.inspection.figure.text import left_to_right
+from harken.inspection.figure.values import left_to_right
 from harken.metrics.calibration import softmax
 from harken.models.build import build_encoder
 from harken.models.heads.classifier import ClassifierModel

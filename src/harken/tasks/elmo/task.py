@@ -109,6 +109,7 @@ class ElmoTask(SequenceTask[ElmoNetwork, ElmoBatch]):
 
     unit = "words"
     monitor = "perplexity"
+    smoothing = 0.0  # it raises the perplexity
 
     def __init__(self, settings: TrainConfig, model: ElmoNetwork, train: ElmoRows, valid: ElmoRows) -> None:
         super().__init__(model, settings, train.lengths, valid.lengths)

@@ -17,7 +17,7 @@ from harken.data.text.labelled import cleaned
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.words import unseen_words, words_of
 from harken.errors import UserError
-from harken.inspection.figure.text import left_to_right
+from harken.inspection.figure.values import left_to_right
 from harken.inspection.measures.gates import ENDS, axis_pieces
 from harken.inspection.pictures.picture import Picture
 from harken.inspection.pictures.sequences import SignalWeights

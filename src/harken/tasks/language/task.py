@@ -183,6 +183,7 @@ class LanguageTask:
     monitor = "loss"
     mode = "min"
     unread = frozenset({"validate_sentences"})
+    smoothing = 0.0  # it raises the perplexity
 
     def __init__(self, recipe: LanguageRecipe, model: LanguageNetwork, train: np.ndarray, valid: np.ndarray) -> None:
         self.recipe, self.settings, self.model = recipe, recipe.train, model

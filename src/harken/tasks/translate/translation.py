@@ -62,7 +62,7 @@ class Translation:
         """The attention as a picture: source across, target down."""
         from harken.errors import UserError
         from harken.inspection import AlignmentMap
-        from harken.inspection.figure.text import left_to_right
+        from harken.inspection.figure.values import left_to_right
 
         if self.attention is None:
             raise UserError("this translation carries no attention; ask with attention=True a model that attends")
@@ -73,7 +73,7 @@ class Translation:
         """Every layer and head over pieces, as a page with a picker."""
         from harken.errors import UserError
         from harken.inspection import AttentionGrid
-        from harken.inspection.figure.text import left_to_right
+        from harken.inspection.figure.values import left_to_right
 
         if self.layers is None:
             raise UserError("this translation carries no layers; ask with layers=True a model that attends")

@@ -10,7 +10,8 @@ size             the largest of a few networks for which N is at least 4,000 (`c
 batch_tokens     TRIAL, and more where N is above 4,000
 learning_rate    inversely proportional to the width (Yang et al., 2022): 2e-3 at 256
 warmup_steps     5% of the updates
-regularisation   none where the data is seen less than twice, half of the default up to six times
+regularisation   none where the data is seen less than twice, half of the default up to six times; no label smoothing
+                 where perplexity is the score, which it raises
 average          a window of 1% of the updates
 validate_every   eight validations
 validate_sentences  300 in a run of less than half an hour, and fewer where these would take a tenth of it
@@ -87,13 +88,15 @@ def fit(task: Task, config: TrainConfig, learning_rate: float, group: Group | No
             batch = round_batch(trial * max(1.0, min(most, batches / UPDATES)))
         updates = max(1, round(batches * trial / batch))
         epochs = batches * config.accumulate / len(epoch)
+    smoothing = getattr(task, "smoothing", config.label_smoothing)
+    seen = "many" if epochs == math.inf else f"{epochs:.1f}"
     values = {
         "batch_tokens": (batch, f"about {updates:,} updates in the budget"),
         "learning_rate": (learning_rate, "by the width of the network"),
         "warmup_steps": (max(1, min(4000, updates // 20)), "5% of the updates"),
         "label_smoothing": (
-            regularisation(config.label_smoothing, epochs),
-            "data seen many times" if epochs == math.inf else f"data seen {epochs:.1f} times",
+            regularisation(smoothing, epochs),
+            f"data seen {seen} times" if smoothing else "perplexity is the score",
         ),
         "average": (round(max(0.8, min(0.9995, 1 - 10 / updates)), 4), "a window of 1% of the updates"),
         "validate_every": (max(1, updates // 8), "eight validations"),
