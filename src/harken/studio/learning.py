@@ -58,7 +58,7 @@ def run_chapter(number: int, emit: Callable[[dict[str, Any]], None]) -> None:
 
 
 def check_answer(name: str, text: str) -> dict[str, Any]:
-    """What is said to a written answer, of which nothing is executed.
+    """The verdict on a written answer, of which nothing is executed.
 
     Raises:
         UserError: there is no such exercise.

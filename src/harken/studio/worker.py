@@ -133,7 +133,7 @@ class Tasks:
         return explore(name, values, seed, LIVE)
 
     def check_answer(self, name: str, text: str) -> Any:
-        """What is said to the answer of an exercise."""
+        """The verdict on the answer of an exercise."""
         from harken.studio.learning import check_answer
 
         return check_answer(name, text)
