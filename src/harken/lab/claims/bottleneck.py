@@ -242,9 +242,9 @@ def run(settings: Settings, progress: Progress) -> Findings:
     panels = [panel("BLEU", "bleu", 1.0, "BLEU"), panel("Words in their place", "words", 100.0, "% right")]
     spent = sorted(run["updates"] for by_seed in runs.values() for run in by_seed)
     note = (
-        f"LSTM seq2seq, trained to a plateau ({spent[0]:,} to {spent[-1]:,} updates) on {pairs:,} made sentences of "
-        f"{SHORTEST} to {LONGEST} words, greedy search, {seeds} seeds (mean, range); learning rates, tuned alike: "
-        f"{', '.join(f'{names[network]} {best[network]:g}' for network in columns_of)}."
+        f"LSTM seq2seq, trained to a plateau or the limit ({spent[0]:,} to {spent[-1]:,} updates) on {pairs:,} made "
+        f"sentences of {SHORTEST} to {LONGEST} words, greedy search, {seeds} seeds (mean, range); learning rates, tuned "
+        f"alike: {', '.join(f'{names[network]} {best[network]:g}' for network in columns_of)}."
     )
     figure = Figure("Translation against sentence length, through one vector and with attention", panels, note)
     measured = {
@@ -267,5 +267,7 @@ EXPERIMENT = Experiment(
         Part("empirical", "with attention it falls far less, at trained lengths and beyond them"),
     ),
     sizes=SIZES,
-    changes=("2026-11-19: networks are trained to a plateau, in two widths; before, for 1,000 updates in one width",),
+    changes=(
+        "2026-11-19: trained to a plateau or 5,000 updates, two widths, two rates; before, 1,000 updates, three rates",
+    ),
 )
