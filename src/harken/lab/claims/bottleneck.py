@@ -243,8 +243,8 @@ def run(settings: Settings, progress: Progress) -> Findings:
     spent = sorted(run["updates"] for by_seed in runs.values() for run in by_seed)
     note = (
         f"LSTM seq2seq, trained to a plateau or the limit ({spent[0]:,} to {spent[-1]:,} updates) on {pairs:,} made "
-        f"sentences of {SHORTEST} to {LONGEST} words, greedy search, {seeds} seeds (mean, range); learning rates, tuned "
-        f"alike: {', '.join(f'{names[network]} {best[network]:g}' for network in columns_of)}."
+        f"sentences of {SHORTEST} to {LONGEST} words, greedy search, {seeds} seeds (mean, range); learning rates, "
+        f"tuned alike: {', '.join(f'{names[network]} {best[network]:g}' for network in columns_of)}."
     )
     figure = Figure("Translation against sentence length, through one vector and with attention", panels, note)
     measured = {
