@@ -172,7 +172,7 @@ IMAGES_MADE = [
         lambda model: model.translate("the cat that sees a dog sleeps .", attention=True).map(),
         "brackets", "brackets-seq2seq",
     ),
-    Image("caption.svg", scene, "scenes", "scenes-caption"),
+    Image("../learn/caption.png", scene, "scenes", "scenes-caption"),
     Image("handwriting.svg", handwriting, "pen", "penfont-handwriting"),
     Image(
         "handwriting-window.svg", lambda model: model.write("quick 42").window_picture(), "pen", "penfont-handwriting"

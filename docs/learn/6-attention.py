@@ -219,7 +219,7 @@ assert bleu[0] - bleu[3] < 15 and bleu[3] > 80
 # where the network looked. Below is what harken's captioner does after seven minutes of training on generated
 # pictures (`harken train scenes-caption`).
 #
-# ![A picture, and where the network looked for each word of its caption](../images/caption.svg)
+# ![A picture, and where the network looked for each word of its caption](caption.png)
 #
 # Attention can also be used with one learned query, to make one vector of a whole set: that is *attention pooling*,
 # and a classifier uses it (`harken.nn.AttentionPooling`).

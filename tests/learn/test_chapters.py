@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from base64 import b64decode
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -197,12 +198,16 @@ def test_notebooks_have_the_cells_of_the_script(tmp_path: Path) -> None:
         assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
         assert [cell["id"] for cell in notebook["cells"]] == [cell.name for cell in chapter.cells]
         for cell, written in zip(chapter.cells, notebook["cells"], strict=True):
-            assert "".join(written["source"]) == cell.source
+            text = "".join(written["source"])
+            assert "](../" not in text and ".py)" not in text if cell.is_text else text == cell.source
             required = {"cell_type", "id", "metadata", "source"} | (
                 set() if cell.is_text else {"outputs", "execution_count"}
             )
-            assert set(written) == required
+            assert set(written) - {"attachments"} == required
+            for name in re.findall(r"!\[[^\]]*\]\(attachment:([^)]*)\)", text):
+                assert b64decode(written["attachments"][name]["image/png"]).startswith(b"\x89PNG")
             assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", written["id"])
+        assert not re.search(r"!\[[^\]]*\]\((?!attachment:)", json.dumps(notebook))
         assert notebook["cells"][0]["source"][0] == f"# {chapter.title}\n"
 
 
@@ -219,7 +224,7 @@ def test_pictures_are_drawn_in_a_notebook_and_printed_elsewhere(
     show(figure)
     assert capsys.readouterr().out == ""
     monkeypatch.undo()  # matplotlib looks at IPython too
-    assert [one._repr_html_().startswith("<svg") for one in drawn] == [True]
+    assert [one._repr_html_().startswith('<img alt="Weights" src="data:') for one in drawn] == [True]
 
 
 def test_the_list_names_every_chapter() -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from contextvars import ContextVar
@@ -33,6 +34,7 @@ __all__ = ["EXERCISES", "Cell", "Chapter", "Exercise", "Verdict", "chapters", "c
 FOLDER = Path(__file__).parent / "chapters"  # a link to docs/learn; in a wheel, a copy of it
 Outputs = list[str | Picture]  # what a cell printed and showed, in order
 OUTPUTS: ContextVar[Outputs | None] = ContextVar("OUTPUTS", default=None)  # of the cell that `Chapter.run` runs
+IMAGE = re.compile(r"!\[[^\]]*\]\(([\w-]+\.png)\)")  # beside the chapters
 START = re.compile(r"^# %% ([a-z0-9-]+)( \[markdown\])?$\n", re.MULTILINE)
 
 
@@ -44,12 +46,28 @@ class Cell:
     is_text: bool
     source: str  # Markdown, or Python
 
+    def images(self) -> dict[str, str]:
+        """The images in the text, by their file names, in base64."""
+        names = IMAGE.findall(self.source) if self.is_text else []
+        return {name: b64encode((FOLDER / name).read_bytes()).decode() for name in names}
+
     def to_notebook(self) -> dict[str, Any]:
-        """The cell in the notebook format 4.5."""
-        cell = {"id": self.name, "metadata": {"name": self.name}, "source": self.source.splitlines(True)}
-        if self.is_text:
-            return {"cell_type": "markdown", **cell}
-        return {"cell_type": "code", "execution_count": None, "outputs": [], **cell}
+        """The cell in the notebook format 4.5, with its images.
+
+        A notebook can lie anywhere, so a link to another chapter leads to its notebook, and one to a file of harken
+        or of its documentation becomes the name of the file.
+        """
+        cell = {"id": self.name, "metadata": {"name": self.name}}
+        if not self.is_text:
+            code = self.source.splitlines(True)
+            return {"cell_type": "code", "execution_count": None, "outputs": [], "source": code, **cell}
+        text = IMAGE.sub(lambda link: link[0].replace("](", "](attachment:"), self.source)
+        text = re.sub(r"\]\((\d-[\w-]+)\.py\)", r"](\1.ipynb)", text)
+        text = re.sub(r"\[([^\]]+)\]\(\.\./\.\./src/([^)#]+)\)", r"`\2`", text)
+        text = re.sub(r"\[([^\]]+)\]\(\.\./([^)#]+)[^)]*\)", r"\1 (`docs/\2`)", text)
+        attachments = {name: {"image/png": content} for name, content in self.images().items()}
+        with_images = {"attachments": attachments} if attachments else {}
+        return {"cell_type": "markdown", "source": text.splitlines(True), **with_images, **cell}
 
 
 @dataclass(frozen=True)

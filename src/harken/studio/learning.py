@@ -37,6 +37,7 @@ def _cell(number: int, cell: Cell) -> dict[str, Any]:
         "source": cell.source,
         "exercise": exercise[1] if exercise else None,
         "inputs": EXERCISES[exercise[1]].names if exercise else [],
+        "images": cell.images(),
         "live": {"name": name, **LIVE[name].to_dict()} if name else None,
     }
 

@@ -1,6 +1,8 @@
 """A model folder as an object: every way to ask for a translation, and what a broken folder says."""
 
+import re
 import shutil
+from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -256,7 +258,8 @@ def test_attention_is_left_out_where_it_is_not_wanted(models: Callable) -> None:
 
 def test_a_notebook_shows_the_map(models: Callable) -> None:
     html = models("attention").translate(ENGLISH[0])._repr_html_()
-    assert "black" in html and "<svg" in html
+    drawing = re.search(r'^<img alt="[^"]+" src="data:image/svg\+xml;base64,([^"]+)" style="max-width:100%">$', html)
+    assert drawing and b"black" in b64decode(drawing[1]) and b64decode(drawing[1]).startswith(b"<svg")
     assert models("attention").translate("")._repr_html_() == "<p></p>"
 
 

@@ -6,8 +6,10 @@ A subclass only describes what is drawn, as figures of `harken.inspection.figure
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,7 +131,9 @@ class Picture(ABC):
         yield from self.lines(options.max_width, console.color_system is not None and not console.no_color)
 
     def _repr_html_(self) -> str:
-        return self.to_svg()
+        """An image in the text of the page: Jupyter shows it also in a notebook of others, where it drops `<svg>`."""
+        drawing = b64encode(self.to_svg().encode()).decode()
+        return f'<img alt="{escape(self.heading)}" src="data:image/svg+xml;base64,{drawing}" style="max-width:100%">'
 
 
 class Plot(Picture):

@@ -82,7 +82,7 @@ class Strokes:
         return AlignmentMap(times, names, cells.T, f"The window while writing “{self.text}”, point by point")
 
     def _repr_html_(self) -> str:
-        return self.to_svg()
+        return self.picture()._repr_html_()
 
 
 @dataclass(frozen=True)

@@ -28,14 +28,16 @@ const Code = ({ label, children }) => html`<${Scroll} label=${label}><pre class=
 const cellsOf = (line) => line.split("|").slice(1, -1).map((cell) => inline(cell.trim()));
 
 // The Markdown that the chapters use: headings, fences, tables, paragraphs.
-export function Markdown({ text }) {
+export function Markdown({ text, images = {} }) {
   const blocks = text.match(/```\w*\n[^]*?```|[^\n]+(\n(?!```)[^\n]+)*/g) || [];
   return blocks.map((block, at) => {
     const lines = block.split("\n");
     if (block.startsWith("```")) return html`<${Code} key=${at} label="Equation">${lines.slice(1, -1).join("\n")}<//>`;
     if (block.startsWith("|")) return html`<${Scroll} key=${at} label="Table"><table class="plain"><thead><tr>${cellsOf(lines[0]).map((cell) => html`<th scope="col">${cell}</th>`)}</tr></thead><tbody>${lines.slice(2).map((line) => html`<tr>${cellsOf(line).map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table><//>`;
     if (block.startsWith("#")) return null; // the page has the headings
-    return html`<p key=${at}>${inline(block.replace(/^!\[([^\]]*)\]\(([^)]*)\)$/, "Picture: $1 [in the documentation]($2)").replace(/\n/g, " "))}</p>`;
+    const image = block.match(/^!\[([^\]]*)\]\(([^)]*)\)$/);
+    if (image) return html`<img key=${at} class="photo" alt=${image[1]} src=${`data:image/png;base64,${images[image[2]]}`} />`;
+    return html`<p key=${at}>${inline(block.replace(/\n/g, " "))}</p>`;
   });
 }
 
@@ -70,7 +72,7 @@ function Exercise({ cell }) {
 const Outputs = ({ outputs }) => outputs.map((one, at) => (typeof one === "string" ? html`<${Code} key=${at} label="Output">${one.trimEnd()}<//>` : html`<${Figures} key=${at} figures=${one.figures} />`));
 
 function Item({ cell, outputs, run, params, change }) {
-  if (cell.text) return html`<${Markdown} text=${cell.source} />`;
+  if (cell.text) return html`<${Markdown} text=${cell.source} images=${cell.images} />`;
   if (cell.exercise) return html`<${Exercise} key=${cell.exercise} cell=${cell} />`;
   return html`<details open=${cell.name.endsWith("written-out")}><summary>Code: ${cell.name.replaceAll("-", " ")}</summary><${Code} label="Code">${cell.source}<//></details>
     ${outputs ? html`<${Outputs} outputs=${outputs} />` : cell.name.startsWith("picture") && !cell.live && html`<button type="button" class="button" disabled=${!run} onClick=${run}>Run the chapter for this picture</button>`}
