@@ -33,8 +33,11 @@ def on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "why_no_kernels", lambda model, device: None)
 
 
-def test_packed_epochs_have_every_pair_once_and_the_loss_of_padded_ones(tmp_path: Path, on_a_gpu: None) -> None:
-    task = task_with(tmp_path)
+@pytest.mark.parametrize("architecture", ["transformer", "decoder-only"])
+def test_packed_epochs_have_every_pair_once_and_the_loss_of_padded_ones(
+    architecture: str, tmp_path: Path, on_a_gpu: None
+) -> None:
+    task = task_with(tmp_path, f"model.architecture={architecture}")
     padded = sum(float(task.loss(task.model, task.collate(indices))[0].detach()) for indices in task.epoch(0))
     assert not task.packs
     task.settings = task.settings.model_copy(update={"device": "cuda"})

@@ -1,13 +1,16 @@
-"""A Transformer encoder-decoder on packed sentence pairs (`harken.data.packing`).
+"""Transformers on packed sentence pairs (`harken.data.packing`).
 
 The tokens of all sentences lie one after another, so every linear map and norm works on (S, D) or (T, D) without
 padding; attention keeps sentences apart (`harken.nn.attention.packed`), and positions start anew in each. Loss and
 gradients are those of the padded batch.
+
+encoder-decoder    sources in one row, targets in another
+decoder-only       both in one row, every target after its source: x1 x2 BOS y1 | x1 BOS y1 y2 | ...
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +19,9 @@ from torch.nn import LayerNorm
 from harken.kernels.backend import Backend
 from harken.kernels.packed_attention.operator import PACKED_ATTENTION
 from harken.kernels.weights import has_hooks
+from harken.models.encoder_decoder import TranslationModel
 from harken.models.transformer.decoder import TransformerDecoder
+from harken.models.transformer.decoder_only import DecoderOnly
 from harken.models.transformer.encoder import TransformerEncoder
 from harken.nn.attention.multihead import CrossAttention, SelfAttention
 from harken.nn.attention.packed import PackedMask
@@ -26,11 +31,9 @@ from harken.nn.positions.rotary import RotaryPositions
 from harken.nn.recurrent.ssru import SSRU
 from harken.nn.transformer.block import DecoderBlock, EncoderBlock, FeedForward
 from harken.nn.transformer.fused import DropoutSeed
+from harken.nn.transformer.stack import DecoderStack, EncoderStack
 
 DECODER = 10_000  # the offset of the decoder's dropout, after that of the encoder
-
-if TYPE_CHECKING:
-    from harken.models.encoder_decoder import TranslationModel
 
 
 def why_not_packed(model: TranslationModel, device: torch.device) -> str | None:
@@ -44,13 +47,12 @@ def why_not_blocks(model: TranslationModel) -> str | None:
     Relative, ALiBi, bucket and dependency positions, RMS norms, linear maps without bias, heads of another width,
     dropout on attention weights and mixtures of experts need padded batches.
     """
-    encoder, decoder = getattr(model, "encoder", None), getattr(model, "decoder", None)
-    if type(encoder) is not TransformerEncoder or type(decoder) is not TransformerDecoder or model.join is not None:
+    if not (stacks := _stacks(model)):
         return "the encoder or the decoder is not a Transformer, or their widths differ"
     kinds = (type(None), SinusoidalPositions, LearnedPositions)
-    if not all(type(stack.positions) in kinds for stack in (encoder.stack, decoder.stack)):
+    if not all(type(stack.positions) in kinds for stack in stacks):
         return "the positions are not added to the embeddings"
-    if not all(_is_packable(block) for block in (*encoder.stack.blocks, *decoder.stack.blocks)):
+    if not all(_is_packable(block) for stack in stacks for block in stack.blocks):
         return "the blocks have layers that need padded batches, or hooks"
     return None
 
@@ -79,15 +81,21 @@ def _attends(layer: SelfAttention | CrossAttention, kind: type[nn.Module]) -> bo
     )
 
 
-def _stacks(model: TranslationModel) -> tuple[TransformerEncoder, TransformerDecoder]:
-    return cast("TransformerEncoder", model.encoder), cast("TransformerDecoder", model.decoder)
+def _stacks(model: TranslationModel) -> list[EncoderStack | DecoderStack]:
+    """The stacks of a Transformer; none of other networks, or where a map joins the encoder to the decoder."""
+    if isinstance(model, DecoderOnly):
+        return [model.stack]
+    encoder, decoder = getattr(model, "encoder", None), getattr(model, "decoder", None)
+    if type(encoder) is not TransformerEncoder or type(decoder) is not TransformerDecoder or model.join is not None:
+        return []
+    return [encoder.stack, decoder.stack]
 
 
 def why_no_kernels(model: TranslationModel, device: torch.device) -> str | None:
     """The reason for which the kernels for packed attention do not run on a device; their reference is for tests."""
-    encoder, _ = _stacks(model)
-    block = cast("EncoderBlock", encoder.stack.blocks[0])
-    return PACKED_ATTENTION.why_not(device, model.output_weight.dtype, encoder.width // block.attention.heads)
+    stack = _stacks(model)[0]
+    block = cast("EncoderBlock", stack.blocks[0])
+    return PACKED_ATTENTION.why_not(device, model.output_weight.dtype, stack.width // block.attention.heads)
 
 
 def grow_positions(model: TranslationModel, length: int) -> None:
@@ -124,12 +132,46 @@ def packed_hidden(
         sources, targets: self-attention within every source and target; made causal here for the targets.
         cross: from targets to sources.
     """
-    encoder, decoder = _stacks(model)
-    read = model.source_embedding(source) * encoder.stack.embedding_scale
-    write = model.target_embedding(target) * decoder.stack.embedding_scale
+    reader, writer = (stacks := _stacks(model))[0], stacks[-1]
+    read = model.source_embedding(source) * reader.embedding_scale
+    write = model.target_embedding(target) * writer.embedding_scale
     seed = DropoutSeed(torch.randint(2**62, (1,), device=source.device))
-    memory = encoder.stack.packed(read, seed, sources)
-    return model.narrow(decoder.stack.packed(write, seed.at(DECODER), targets.causal(), memory, cross))
+    if isinstance(model, DecoderOnly):
+        order, places, mask = prefix_rows(sources, targets, cross)
+        return model.stack.packed(torch.cat((read, write))[order], seed, mask)[places]
+    memory = reader.packed(read, seed, sources)
+    return cast("Tensor", model.narrow(writer.packed(write, seed.at(DECODER), targets.causal(), memory, cross)))
+
+
+def prefix_rows(sources: PackedMask, targets: PackedMask, cross: PackedMask) -> tuple[Tensor, Tensor, PackedMask]:
+    """Sources (S,) and targets (T,) as one row (S + T,) in which every target follows its source.
+
+    A source token sees its whole source; a target token its source, itself and earlier ones. Padding comes last.
+
+    Returns:
+        The place in source and target, one after the other, of each token of the row; the places in the row of the
+        target's tokens; and what is seen in the row.
+    """
+    device = sources.positions.device
+    source, target = (torch.arange(len(mask.positions), device=device) for mask in (sources, targets))
+    is_source, is_target = sources.end_key > 0, targets.end_key > 0
+    places = torch.cat(
+        (
+            source + torch.where(is_source, cross.first_query, targets.end_key.max()),
+            target + torch.where(is_target, cross.end_key, len(source)),
+        )
+    )
+    order = torch.empty_like(places).scatter_(0, places, torch.arange(len(places), device=device))
+    first = torch.cat((sources.first_key + cross.first_query, cross.first_key + targets.first_key))
+    is_real, number = torch.cat((is_source, is_target)), places + 1
+    seen = (
+        torch.cat((sources.positions, cross.end_key - cross.first_key + targets.positions)),
+        first,
+        torch.cat((sources.end_key + cross.first_query, number[len(source) :])),
+        torch.cat((first[: len(source)], places[len(source) :])),
+        torch.cat((sources.end_key + cross.end_query, cross.end_key + targets.end_key)),
+    )
+    return order, places[len(source) :], PackedMask(*(torch.where(is_real, part, 0).int()[order] for part in seen))
 
 
 def packed_loss(

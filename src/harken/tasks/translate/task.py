@@ -146,7 +146,7 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         settings = self.settings
         lengths = self.train.source.lengths, self.train.target.lengths
         if self.packs:
-            packed.grow_positions(self.model, int(max(side.max(initial=1) for side in lengths)))
+            packed.grow_positions(self.model, sum(int(side.max(initial=1)) for side in lengths))
         rows = self._rows(number)
         if rows is not None:
             lengths = lengths[0][rows], lengths[1][rows]
