@@ -6,8 +6,10 @@ transformer   6+6 layers, width 512, feed-forward 2,048, 8 heads, a joint vocabu
               compiled `torch.nn.Transformer` on rows of 32 tokens without padding
 recurrent     a bidirectional LSTM and an LSTM decoder with additive attention and input feeding, width 512, embeddings
               of 256, a vocabulary of 8,000 words; the peer is a loop over `torch.nn.LSTMCell`
+language      the shape of GPT-2 small, 12 layers, width 768, pieces of 1,024 words of the source file, a vocabulary of
+              32,000 words, no dropout; the peer is the same in plain PyTorch, compiled
 
-Both train in bf16 with fused AdamW. Speed is source + target tokens a second, padding counted as nothing, with reading
+All train in bf16 with fused AdamW. Speed is source + target tokens a second, padding counted as nothing, with reading
 batches, moving them to the GPU and logging; for harken the median of the lines of metrics.jsonl after the first three.
 """
 
@@ -22,17 +24,24 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import torch
 from benchmarks.gpu_timing import Record
 
 from benchmarks import gpu_training_peers as peers
 
-SIZES = {"transformer": 32_000, "recurrent": 8_000}
+SIZES = {"transformer": 32_000, "recurrent": 8_000, "language": 32_000}
+CHUNK = 1024
 MODELS = {
-    "transformer": "layers = 6\nwidth = 512\nheads = 8\nfeedforward = 2048\ndropout = 0.1",
-    "recurrent": 'embedding = 256\nwidth = 512\nattention = "additive"\ndropout = 0.2\ntied = "none"',
+    "transformer": 'architecture = "transformer"'
+    "\nlayers = 6\nwidth = 512\nheads = 8\nfeedforward = 2048\ndropout = 0.1",
+    "recurrent": 'architecture = "recurrent"\nembedding = 256\nwidth = 512'
+    '\nattention = "additive"\ndropout = 0.2\ntied = "none"',
+    "language": 'architecture = "transformer"\nlayers = 12\nwidth = 768\nheads = 12\nfeedforward = 3072\ndropout = 0.0'
+    f'\npositions = "learned"\nmax_length = {CHUNK}\nactivation = "gelu_tanh"\nscale_embeddings = false',
 }
 
 
@@ -43,21 +52,22 @@ def read(path: Path) -> list[str]:
         return file.read().splitlines()
 
 
-def train(model: str, options: argparse.Namespace, budget: int, steps: int) -> dict[str, Any]:
-    """`harken train` as a user runs it."""
-    recipe = f"""
-task = "translate"
+def recipe_of(model: str, options: argparse.Namespace, budget: int, steps: int) -> str:
+    """What harken trains."""
+    if model == "language":
+        task, data = "language", f'train = "{options.source.resolve()}"\nchunk = {CHUNK}\nvalid_size = 0.01'
+    else:
+        task, data = "translate", f'source = "{options.source.resolve()}"\ntarget = "{options.target.resolve()}"'
+        data += "\nvalid_size = 100\ntest_size = 0"
+    return f"""
+task = "{task}"
 [data]
-source = "{options.source.resolve()}"
-target = "{options.target.resolve()}"
-valid_size = 100
-test_size = 0
+{data}
 [tokenizer]
 kind = "word"
 size = {SIZES[model]}
-joint = true
+{"" if model == "language" else "joint = true"}
 [model]
-architecture = "{model}"
 {MODELS[model]}
 [train]
 max_steps = {steps}
@@ -66,11 +76,16 @@ learning_rate = 5e-4
 warmup_steps = 100
 validate_every = {steps}
 checkpoint_every = {steps}
-validate_sentences = 10
 log_every = 20
 average = 0.999
-label_smoothing = 0.1
+{"" if model == "language" else "validate_sentences = 10"}
+label_smoothing = {0.0 if model == "language" else 0.1}
 """
+
+
+def train(model: str, options: argparse.Namespace, budget: int, steps: int) -> dict[str, Any]:
+    """`harken train` as a user runs it."""
+    recipe = recipe_of(model, options, budget, steps)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "recipe.toml").write_text(recipe)
         command = [sys.executable, "-m", "harken", "train", f"{folder}/recipe.toml", "--out", f"{folder}/run"]
@@ -82,7 +97,9 @@ label_smoothing = 0.1
         entries = [entry for entry in lines if entry["kind"] == "train"]
     later = entries[3:] or entries
     return {
-        "tokens_per_second": statistics.median(entry["all_tokens_per_second"] for entry in later),
+        "tokens_per_second": statistics.median(
+            entry.get("all_tokens_per_second", entry["tokens_per_second"]) for entry in later
+        ),
         "utilisation": statistics.median(entry.get("utilisation", 0.0) for entry in later),
         "loss": entries[-1]["loss"],
         "seconds_of_first_20_updates": entries[0]["seconds"],
@@ -90,12 +107,27 @@ label_smoothing = 0.1
     }
 
 
+def peer(model: str, options: argparse.Namespace, budget: int) -> dict[str, float]:
+    """The same in plain PyTorch."""
+    if model == "language":
+        words = [word for line in read(options.source) for word in line.split()]
+        known = {word: number for number, (word, _) in enumerate(Counter(words).most_common(SIZES[model] - 1), start=1)}
+        ids = torch.tensor([known.get(word, 0) for word in words])
+        network = peers.PlainLanguage(SIZES[model], CHUNK)
+        return peers.language_tokens_per_second(network, ids, budget // CHUNK, CHUNK, options.seconds)
+    pairs = peers.encode(read(options.source), read(options.target), SIZES[model])
+    compiled = model == "transformer"
+    data = peers.full_rows(pairs, budget) if compiled else peers.batches(pairs, budget)
+    network = (peers.PlainTransformer if compiled else peers.PlainRecurrent)(SIZES[model])
+    return peers.tokens_per_second(network, data, compiled, options.seconds)
+
+
 def main() -> None:
     """Measure and print a line for each case."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--target", type=Path, required=True)
-    parser.add_argument("--models", nargs="+", default=["transformer", "recurrent"])
+    parser.add_argument("--models", nargs="+", default=list(SIZES))
     parser.add_argument("--batch-tokens", type=int, nargs="+", default=[32_768])
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=10.0, help="of each peer, after its warm-up")
@@ -112,11 +144,7 @@ def main() -> None:
                 "harken": train(model, options, budget, options.steps),
             }
             if not options.no_peers:
-                pairs = peers.encode(read(options.source), read(options.target), SIZES[model])
-                compiled = model == "transformer"
-                data = peers.full_rows(pairs, budget) if compiled else peers.batches(pairs, budget)
-                network = (peers.PlainTransformer if compiled else peers.PlainRecurrent)(SIZES[model])
-                row["peer"] = peers.tokens_per_second(network, data, compiled, options.seconds)
+                row["peer"] = peer(model, options, budget)
                 row["ratio"] = row["harken"].get("tokens_per_second", 0.0) / row["peer"]["tokens_per_second"]
             record.add(row)
 

@@ -3,8 +3,9 @@
 Pairs are word ids, on bf16 autocast with fused AdamW and clipping. For the recurrent model they are sorted by length
 and cut into padded batches of a token budget. The compiled Transformer gets what suits it best: the words of all
 sentences in rows of one length, so that it is compiled for one shape, has no padding and needs no masks but the causal
-one. (With padded batches and `dynamic=True`, torch 2.11 did not finish compiling it within five minutes.) Speed is
-source + target tokens a second, padding counted as nothing, collating included.
+one. (With padded batches and `dynamic=True`, torch 2.11 did not finish compiling it within five minutes.) The
+language model reads pieces of one length. Speed is source + target tokens a second, padding counted as nothing,
+collating included.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -119,6 +121,43 @@ class PlainRecurrent(nn.Module):
         return cross_entropy(self.output(self.dropout(torch.stack(outputs, 1))), labels)
 
 
+class PlainLanguage(nn.Module):
+    """A causal language model of the shape of GPT-2 small, with torch's attention and a tied output layer."""
+
+    def __init__(self, vocabulary: int, length: int, width: int = 768, layers: int = 12, heads: int = 12) -> None:
+        super().__init__()
+        self.embedding, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.heads, self.norm = heads, nn.LayerNorm(width)
+        self.blocks = nn.ModuleList(
+            nn.ModuleDict(
+                {
+                    "norm": nn.LayerNorm(width),
+                    "project": nn.Linear(width, 3 * width),
+                    "output": nn.Linear(width, width),
+                    "second_norm": nn.LayerNorm(width),
+                    "expand": nn.Linear(width, 4 * width),
+                    "contract": nn.Linear(4 * width, width),
+                }
+            )
+            for _ in range(layers)
+        )
+        for weight in self.parameters():
+            if weight.dim() > 1:
+                nn.init.normal_(weight, std=0.02)
+
+    def forward(self, tokens: Tensor, labels: Tensor) -> Tensor:
+        """The summed loss."""
+        values = self.embedding(tokens) + self.positions.weight
+        for block in self.blocks:
+            parts = block["project"](block["norm"](values)).unflatten(-1, (3, self.heads, -1)).transpose(1, 3)
+            context = F.scaled_dot_product_attention(*parts.unbind(2), is_causal=True)
+            values = values + block["output"](context.transpose(1, 2).flatten(2))
+            inner = F.gelu(block["expand"](block["second_norm"](values)), approximate="tanh")
+            values = values + block["contract"](inner)
+        logits = F.linear(self.norm(values), self.embedding.weight).flatten(0, 1)
+        return F.cross_entropy(logits, labels.flatten(), reduction="sum")
+
+
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Label-smoothed and summed."""
     flat = logits.float().flatten(0, 1)
@@ -126,29 +165,57 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def tokens_per_second(model: nn.Module, data: list[list[Pair]], compiled: bool, seconds: float) -> dict[str, float]:
-    """Train for so many seconds after a warm-up of twelve batches."""
+    """Train a translator for so many seconds after a warm-up."""
+
+    def batch(number: int) -> tuple[list[Tensor], int, int]:
+        pairs = data[number % len(data)]
+        source, lengths, target, labels = collate(pairs)
+        moved = [source.cuda(), lengths, target.cuda(), labels.cuda()]
+        return moved, int((labels != PAD).sum()), sum(len(source) + len(target) for source, target in pairs)
+
+    return _train(model, batch, compiled, seconds)
+
+
+def language_tokens_per_second(
+    model: nn.Module, ids: Tensor, rows: int, length: int, seconds: float
+) -> dict[str, float]:
+    """Train a compiled language model on pieces (rows, length) of a text (N,)."""
+
+    def batch(number: int) -> tuple[list[Tensor], int, int]:
+        tokens = rows * length
+        start = number * tokens % (len(ids) - tokens - 1)
+        piece = ids[start : start + tokens + 1].cuda(non_blocking=True)
+        return [piece[:-1].view(rows, length), piece[1:].view(rows, length)], tokens, tokens
+
+    return _train(model, batch, True, seconds)
+
+
+def _train(
+    model: nn.Module, batch: Callable[[int], tuple[list[Tensor], int, int]], compiled: bool, seconds: float
+) -> dict[str, float]:
+    """Updates in bf16, at least twelve of them before the clock starts; a batch is its tensors, the number of labels,
+    and the number of tokens that count."""
     model = model.cuda().train()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
     run = torch.compile(model, dynamic=False) if compiled else model
 
-    def step(batch: list[Pair]) -> int:
-        source, lengths, target, labels = collate(batch)
-        arguments = source.cuda(), lengths, target.cuda(), labels.cuda()
+    def step(number: int) -> int:
+        arguments, labels, tokens = batch(number)
         with torch.autocast("cuda", torch.bfloat16):
             loss = run(*arguments)
-        (loss / int((labels != PAD).sum())).backward()
+        (loss / labels).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        return sum(len(source) + len(target) for source, target in batch)
+        return tokens
 
     start = time.perf_counter()
-    for batch in data[:12]:
-        step(batch)
+    for number in range(12):
+        step(number)
     torch.cuda.synchronize()
     warm, start, tokens, steps = time.perf_counter() - start, time.perf_counter(), 0, 0
     while time.perf_counter() - start < seconds:
-        tokens += step(data[steps % len(data)])
+        tokens += step(steps)
         steps += 1
         torch.cuda.synchronize()
     taken = time.perf_counter() - start

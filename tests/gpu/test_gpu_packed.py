@@ -16,7 +16,7 @@ from harken.nn.attention.packed import PackedMask, packed_attend_reference
 from harken.nn.loss import linear_cross_entropy, smoothed_cross_entropy
 from harken.plan import resolve
 from harken.recipe import load_recipe
-from harken.tasks.translate.job import JOB
+from harken.tasks.registry import job_of
 from harken.training.strategies import Strategy
 from harken.training.strategies.base import Single
 from harken.training.strategies.captured import Captured
@@ -36,11 +36,19 @@ SETTINGS = [
 ]
 
 
-def task_with(*overrides: str) -> tuple[Any, Any]:
+LANGUAGE = [
+    "model={architecture='transformer', layers=2, width=64, heads=2, feedforward=128, positions='rotary', dropout=0.0}",
+    *("data.size=2000", "data.chunk=64", "train.batch_tokens=1024"),
+    *("train.max_steps=8", "train.device=cuda", "train.learning_rate=0.003", "train.schedule=constant"),
+]
+RECIPES = {"phrasebook-transformer": SETTINGS, "phrasebook-language": LANGUAGE}
+
+
+def task_with(*overrides: str, name: str = "phrasebook-transformer") -> tuple[Any, Any]:
     torch.manual_seed(0)
-    recipe = resolve(load_recipe("phrasebook-transformer", [*SETTINGS, *overrides]))[0]
+    recipe = resolve(load_recipe(name, [*RECIPES[name], *overrides]))[0]
     with TemporaryDirectory() as folder:
-        return JOB.prepare(recipe, Path(folder), resuming=False).task, recipe.train
+        return job_of(recipe.task).prepare(recipe, Path(folder), resuming=False).task, recipe.train
 
 
 def relative(found: torch.Tensor, right: torch.Tensor) -> float:
@@ -81,7 +89,13 @@ def test_the_cross_entropy_equals_the_reference(dtype: torch.dtype, limit: float
 
 @pytest.mark.parametrize(
     "changes",
-    [(), ("model.positions=rotary",), ("model.norm=post", "model.activation=gelu"), ("model.decoder_mixer=ssru",), ("model.architecture=decoder-only",)],
+    [
+        (),
+        ("model.positions=rotary",),
+        ("model.norm=post", "model.activation=gelu"),
+        ("model.decoder_mixer=ssru",),
+        ("model.architecture=decoder-only",),
+    ],
 )
 def test_packed_equals_padded_in_loss_and_gradients(changes: tuple[str, ...]) -> None:
     task, _ = task_with(*changes, "train.precision=float32")
@@ -99,8 +113,10 @@ def test_packed_equals_padded_in_loss_and_gradients(changes: tuple[str, ...]) ->
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
 
 
-def losses_of(kind: type[Strategy], steps: int, *changes: str) -> tuple[list[float], dict[str, torch.Tensor]]:
-    task, config = task_with("train.precision=float32", *changes)
+def losses_of(
+    kind: type[Strategy], steps: int, *changes: str, name: str = "phrasebook-transformer"
+) -> tuple[list[float], dict[str, torch.Tensor]]:
+    task, config = task_with("train.precision=float32", *changes, name=name)
     strategy = kind(task, config)
     epoch, losses = task.epoch(0), []
     for step in range(1, steps + 1):
@@ -113,11 +129,17 @@ def losses_of(kind: type[Strategy], steps: int, *changes: str) -> tuple[list[flo
 
 
 @pytest.mark.parametrize(
-    "changes", [("train.clip_norm=0.1",), ("train.clip_norm=none",), ("model.architecture=decoder-only",)]
+    ("name", "change"),
+    [
+        ("phrasebook-transformer", "train.clip_norm=0.1"),
+        ("phrasebook-transformer", "train.clip_norm=none"),
+        ("phrasebook-transformer", "model.architecture=decoder-only"),
+        ("phrasebook-language", "train.clip_norm=1"),
+    ],
 )
-def test_captured_updates_equal_updates_without_a_graph(changes: tuple[str, ...]) -> None:
-    captured, state = losses_of(Captured, 8, *changes)
-    single, wanted = losses_of(Single, 8, *changes)
+def test_captured_updates_equal_updates_without_a_graph(name: str, change: str) -> None:
+    captured, state = losses_of(Captured, 8, change, name=name)
+    single, wanted = losses_of(Single, 8, change, name=name)
     assert captured == pytest.approx(single, rel=1e-4)
     assert captured[-1] < captured[0]
     assert state.keys() == wanted.keys()

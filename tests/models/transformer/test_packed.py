@@ -9,6 +9,9 @@ from harken.data.packing import Window, pack
 from harken.models.build import build_model
 from harken.models.config import DecoderOnlyConfig, TransformerConfig
 from harken.models.encoder_decoder import TranslationModel
+from harken.models.language.config import TransformerLanguageConfig
+from harken.models.transformer import packed
+from harken.models.transformer.language import TransformerLanguage
 from harken.models.transformer.packed import grow_positions, packed_arguments, packed_loss, why_not_blocks
 
 PAIRS = 7
@@ -58,11 +61,38 @@ def test_packed_equals_padded_in_loss_and_gradients(changes: dict, pairs: Parall
     losses = model.loss(padded.source, padded.source_lengths, padded.target_input, padded.target_output, 0.1)
     wanted = torch.autograd.grad(losses, list(model.parameters()))
     grow_positions(model, 16)
-    packed = packed_loss(model, *packed_arguments(pack(pairs, indices, Window(64, 80))), 0.1)
-    found = torch.autograd.grad(packed, list(model.parameters()))
-    torch.testing.assert_close(packed, losses, rtol=rtol / 1e3, atol=0)
+    loss = packed_loss(model, *packed_arguments(pack(pairs, indices, Window(64, 80))), 0.1)
+    found = torch.autograd.grad(loss, list(model.parameters()))
+    torch.testing.assert_close(loss, losses, rtol=rtol / 1e3, atol=0)
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"positions": "sinusoidal"},
+        {"positions": "learned", "activation": "gelu_tanh", "scale_embeddings": False, "tied": False},
+        {"positions": "rotary", "norm": "post", "activation": "swiglu"},
+    ],
+    ids=str,
+)
+def test_packed_rows_of_a_language_model_equal_the_blocks_in_loss_and_gradients(
+    changes: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"layers": 2, "width": 16, "heads": 2, "feedforward": 32, "dropout": 0.0, "max_length": 1024} | changes
+    torch.manual_seed(0)
+    model = TransformerLanguage(TransformerLanguageConfig(**options), 30).double()
+    tokens = torch.randint(30, (3, 600))  # longer than a new table of sinusoids
+    losses = []
+    for reason in ("the CPU has no kernels", None):
+        monkeypatch.setattr(packed, "why_no_triton", lambda is_on_gpu, reason=reason: reason)
+        assert packed.PACKED_ROWS.supports(model.stack, tokens.device) == (reason is None)
+        losses.append(model.loss(tokens[:, :-1], tokens[:, 1:], smoothing=0.1)[0])
+    torch.testing.assert_close(losses[1], losses[0], rtol=1e-12, atol=0)
+    expected, gradients = (torch.autograd.grad(loss, list(model.parameters())) for loss in losses)
+    for gradient, other in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(gradient, other, rtol=1e-9, atol=1e-12)
 
 
 def test_sinusoidal_tables_grow_before_packed_sentences_read_them() -> None:

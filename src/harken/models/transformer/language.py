@@ -16,6 +16,7 @@ from torch import Tensor
 from harken.models.base import CAPACITY, refuse_too_long
 from harken.models.language.base import LanguageNetwork, Read
 from harken.models.transformer.decoder import TransformerState
+from harken.models.transformer.packed import PACKED_ROWS
 from harken.nn.transformer.block import EncoderBlock
 from harken.nn.transformer.experts import Balance
 from harken.nn.transformer.stack import EncoderStack
@@ -37,8 +38,11 @@ class TransformerLanguage(LanguageNetwork):
     def read(self, tokens: Tensor, state: TransformerState | None = None) -> Read:
         """A whole piece at once; after a state, the new tokens with the cache, which records no gradients."""
         if state is None and torch.is_grad_enabled():
-            balance = Balance() if self.balance and self.training else None
-            hidden = self.stack(self._embed(tokens, 0), balance=balance)
+            values, balance = self._embed(tokens, 0), Balance() if self.balance and self.training else None
+            if PACKED_ROWS.supports(self.stack, tokens.device):
+                hidden = PACKED_ROWS.run(self.stack, values)
+            else:
+                hidden = self.stack(values, balance=balance)
             penalty = None if balance is None else self.balance * balance.total()
             return Read(hidden, None if self.training else self.start(len(tokens), tokens), penalty)
         cache: Any = None if state is None else state.cache

@@ -10,6 +10,7 @@ decoder-only       both in one row, every target after its source: x1 x2 BOS y1 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -18,13 +19,14 @@ from torch.nn import LayerNorm
 
 from harken.kernels.backend import Backend
 from harken.kernels.packed_attention.operator import PACKED_ATTENTION
+from harken.kernels.settings import why_no_triton
 from harken.kernels.weights import has_hooks
 from harken.models.encoder_decoder import TranslationModel
 from harken.models.transformer.decoder import TransformerDecoder
 from harken.models.transformer.decoder_only import DecoderOnly
 from harken.models.transformer.encoder import TransformerEncoder
 from harken.nn.attention.multihead import CrossAttention, SelfAttention
-from harken.nn.attention.packed import PackedMask
+from harken.nn.attention.packed import EqualRows, PackedMask
 from harken.nn.positions.absolute import LearnedPositions, SinusoidalPositions
 from harken.nn.positions.base import AttentionPositions
 from harken.nn.positions.rotary import RotaryPositions
@@ -49,6 +51,11 @@ def why_not_blocks(model: TranslationModel) -> str | None:
     """
     if not (stacks := _stacks(model)):
         return "the encoder or the decoder is not a Transformer, or their widths differ"
+    return why_not_stacks(stacks)
+
+
+def why_not_stacks(stacks: Sequence[EncoderStack | DecoderStack]) -> str | None:
+    """The reason for which `packed` of these stacks does not compute what they do with padding."""
     kinds = (type(None), SinusoidalPositions, LearnedPositions)
     if not all(type(stack.positions) in kinds for stack in stacks):
         return "the positions are not added to the embeddings"
@@ -190,4 +197,20 @@ def packed_loss(
     return model.loss_of_hidden(hidden, labels, smoothing, z_loss)
 
 
+def why_not_rows(stack: EncoderStack, device: torch.device) -> str | None:
+    """The reason for which `read_rows` does not replace a causal stack."""
+    return why_no_triton(device.type == "cuda") or why_not_stacks([stack])
+
+
+def read_rows(stack: EncoderStack, values: Tensor) -> Tensor:
+    """What a causal stack makes of rows without padding, (B, T, D) -> (B, T, D)."""
+    rows, time = values.shape[:2]
+    if stack.positions is not None:
+        stack.positions(time)  # grows a table that is too short
+    seed = DropoutSeed(torch.randint(2**62, (1,), device=values.device))
+    mask = EqualRows(torch.arange(time, device=values.device).repeat(rows), rows)
+    return stack.packed(values.flatten(0, 1), seed, mask).unflatten(0, (rows, time))
+
+
 PACKED_LOSS = Backend("packed", why_not_packed, packed_loss)
+PACKED_ROWS = Backend("packed rows", why_not_rows, read_rows)

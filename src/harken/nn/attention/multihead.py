@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from harken.nn.attention.functional import attend, attend_with_weights
 from harken.nn.attention.head_scores import ScaledHeads, head_score
 from harken.nn.attention.kv_cache import KeyValue, KVCache
-from harken.nn.attention.packed import PackedMask, packed_attend
+from harken.nn.attention.packed import EqualRows, PackedMask, packed_attend
 from harken.nn.positions.base import AttentionPositions
 
 Linear = Callable[[nn.Linear, Tensor], Tensor]  # applies a layer (`harken.nn.transformer.fused.linear`)
@@ -136,7 +136,7 @@ class SelfAttention(nn.Module):
             mask, distances = cache.mask if mask is None else mask & cache.mask, cache.distances
         return self._attend(query, key, value, mask, causal, distances, need_weights)
 
-    def packed(self, values: Tensor, mask: PackedMask, linear: Linear) -> Tensor:
+    def packed(self, values: Tensor, mask: PackedMask | EqualRows, linear: Linear) -> Tensor:
         """(T, D) -> contexts (T, D) of packed sentences, before `output`; the score must be a dot product."""
         projected = linear(self.query_key_value, values).view(len(values), 3, self.heads, -1)  # (T, 3, N, K)
         if self.positions.rotates_qk or type(self.score) is not ScaledHeads:

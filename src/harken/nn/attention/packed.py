@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from harken.kernels.packed_attention.operator import PACKED_ATTENTION
@@ -54,11 +55,21 @@ class PackedMask(NamedTuple):
         return (keys >= self.first_key[:, None]) & (keys < self.end_key[:, None])
 
 
-def packed_attend(projected: Tensor, memory: Tensor | None, mask: PackedMask) -> Tensor:
+class EqualRows(NamedTuple):
+    """Causal self-attention within rows of equal length that lie one after another."""
+
+    positions: Tensor  # (T,) of the queries in their rows, from 0
+    rows: int
+
+
+def packed_attend(projected: Tensor, memory: Tensor | None, mask: PackedMask | EqualRows) -> Tensor:
     """Projected (T, 3, N, K), or queries (T, 1, N, K) and memory (S, 2, N, K) -> contexts (T, N, K).
 
     A query that sees nothing gets a context of 0. On a GPU by kernels that never make a tensor of T x S.
     """
+    if isinstance(mask, EqualRows):  # without gaps torch's kernels, made for long rows, read the same tensors
+        parts = projected.unflatten(0, (mask.rows, -1)).permute(2, 0, 3, 1, 4)  # (3, B, N, T / B, K)
+        return F.scaled_dot_product_attention(*parts.unbind(0), is_causal=True).transpose(1, 2).flatten(0, 1)
     if PACKED_ATTENTION.supports(projected.device, projected.dtype, projected.shape[-1]):
         return PACKED_ATTENTION.run(projected, memory, *mask[1:])
     return packed_attend_reference(projected, memory, mask)

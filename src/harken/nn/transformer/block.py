@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from harken.nn.activations import ACTIVATIONS, inner_width
 from harken.nn.attention.kv_cache import KeyValue, KVCache
 from harken.nn.attention.multihead import CrossAttention, SelfAttention
-from harken.nn.attention.packed import PackedMask
+from harken.nn.attention.packed import EqualRows, PackedMask
 from harken.nn.dropout import Dropout
 from harken.nn.positions.base import AttentionPositions
 from harken.nn.recurrent.ssru import SSRU, SSRUCache
@@ -157,7 +157,7 @@ class _Block(nn.Module):
         inputs: Tensor | None,
         following: nn.Module | None,
         seed: DropoutSeed,
-        mask: PackedMask,
+        mask: PackedMask | EqualRows,
         memory: Tensor | None = None,
         sources: PackedMask | None = None,
     ) -> tuple[Tensor, Tensor | None]:

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from harken.nn.attention.kv_cache import KeyValue, KVCache
-from harken.nn.attention.packed import PackedMask
+from harken.nn.attention.packed import EqualRows, PackedMask
 from harken.nn.dropout import Dropout
 from harken.nn.masks import length_mask
 from harken.nn.positions.buckets import BucketPositions
@@ -123,7 +123,7 @@ class _Stack(nn.Module):
             return block(*arguments)
         return checkpoint(block, *arguments, use_reentrant=False, preserve_rng_state=preserve_rng_state)
 
-    def packed(self, values: Tensor, seed: DropoutSeed, mask: PackedMask, *memory: Any) -> Tensor:
+    def packed(self, values: Tensor, seed: DropoutSeed, mask: PackedMask | EqualRows, *memory: Any) -> Tensor:
         """(T, D) -> (T, D) for packed sentences.
 
         Args:

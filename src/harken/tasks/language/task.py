@@ -43,6 +43,8 @@ from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import EOS
 from harken.models.language.base import LanguageNetwork
 from harken.models.recurrent.language import PARTS, RecurrentLanguageState
+from harken.models.transformer.language import TransformerLanguage
+from harken.models.transformer.packed import PACKED_ROWS
 from harken.tasks.language.recipe import LanguageRecipe
 from harken.tasks.language.scoring import log_probabilities
 from harken.tasks.sequence_task import Sums, merge_sums, perplexity
@@ -213,6 +215,21 @@ class LanguageTask:
         positions = chunks.starts[:, None] + np.arange(chunks.length + 1)
         tokens = torch.from_numpy(self.ids[positions].astype(np.int64, copy=False))
         return StreamBatch(tokens, torch.from_numpy(chunks.streams), chunks.first)
+
+    @property
+    def static_shapes(self) -> int:
+        """See `harken.training.strategies.captured`: batches of whole chunks, and the smaller one at the end."""
+        if self.settings.compile or not isinstance(self.model, TransformerLanguage):
+            return 0
+        return 2 * PACKED_ROWS.supports(self.model.stack, torch.device(self.settings.device))
+
+    def is_static(self, batch: StreamBatch) -> bool:
+        """Whether batches of this shape come again."""
+        return batch.tokens.shape[1] == self.recipe.data.chunk + 1
+
+    def static_loss(self, model: LanguageNetwork, batch: StreamBatch) -> Tensor:
+        """The loss of a static batch, without reading anything back from the GPU."""
+        return self.loss(model, batch)[0]
 
     def loss(self, model: LanguageNetwork, batch: StreamBatch) -> tuple[Tensor, int]:
         """Summed over all tokens of the chunks; the states after them go into `carried`."""
