@@ -270,11 +270,11 @@ def figure_from_dict(content: dict[str, Any]) -> Figure:
         parts = {key: math.nan if value is None and key == "values" else value for key, value in parts.items()}
         parts["marks"] = [Mark(**mark) for mark in parts.get("marks", ())]
         if "series" in parts:
-            bands = [Band(**band) for band in parts.pop("bands", ())]
-            lines = [Series(**{**line, "y": _numbers(line["y"])}) for line in parts.pop("series")]
+            bands = [Band(**_with_gaps(band, "low")) for band in parts.pop("bands", ())]
+            lines = [Series(**_with_gaps(line, "y")) for line in parts.pop("series")]
             return Lines(**parts, series=lines, bands=bands)
         if "groups" in parts:
-            groups = [Group(**{**group, "values": _numbers(group["values"])}) for group in parts.pop("groups")]
+            groups = [Group(**_with_gaps(group, "values")) for group in parts.pop("groups")]
             return Bars(**parts, groups=groups)
         parts.pop("marks")
         return Heat(**parts)
@@ -282,5 +282,7 @@ def figure_from_dict(content: dict[str, Any]) -> Figure:
     return Figure(**{**content, "panels": [panel(parts) for parts in content["panels"]]})
 
 
-def _numbers(values: Sequence[float | None]) -> list[float]:
-    return [math.nan if value is None else value for value in values]
+def _with_gaps(content: dict[str, Any], values: str) -> dict[str, Any]:
+    """The content with NaN for the numbers that JSON does not have, in the values and their band or whiskers."""
+    numbers = {key: content[key] for key in (values, "low", "high") if content.get(key) is not None}
+    return content | {key: [math.nan if value is None else value for value in row] for key, row in numbers.items()}
