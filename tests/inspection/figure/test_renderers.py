@@ -2,7 +2,6 @@
 
 import json
 import math
-import math
 import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import asdict
@@ -191,7 +190,7 @@ def test_a_figure_survives_json() -> None:
     again = figure_from_dict(found)
     assert draw_svg([again]) == draw_svg([FIGURE])
     gap = Series("seeds", [0, 1, 2], [1.0, math.nan, 2.0], [0.5, math.nan, 1.5], [1.5, math.nan, 2.5])
-    figure = Figure("a band with a gap", [Lines("", series=[gap])])
+    figure = Figure("a band with a gap", [Lines("", "seeds", "reach", [gap])])
     again = figure_from_dict(json.loads(json.dumps(asdict(figure)).replace("NaN", "null")))
     assert draw_svg([again]) == draw_svg([figure])
 
