@@ -325,12 +325,6 @@ _FUNCTIONS: ModelCache[GraphCache[DifferentiableGraph]] = ModelCache(
 )
 
 
-def captured_graphs(owner: nn.Module) -> int:
-    """How many shapes of this module's functions are captured."""
-    graphs = _FUNCTIONS.get(owner)
-    return 0 if graphs is None else len(graphs)
-
-
 def replay(owner: nn.Module, function: Callable[..., Tensor], tensors: Sequence[Tensor | None]) -> Tensor:
     """`function(*tensors)`, which reads only tensors of `owner` beside them, by a captured graph where there is one.
 

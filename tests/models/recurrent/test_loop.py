@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from harken.kernels.cuda_graphs import aliased_parameters, can_capture, captured_graphs, settings_of
+from harken.kernels.cuda_graphs import aliased_parameters, can_capture, settings_of
 from harken.kernels.weights import has_hooks
 from harken.models.base import Memory
 from harken.models.recurrent.captured import pad_sizes, replay
@@ -59,4 +59,4 @@ def test_settings_and_hooks_are_seen() -> None:
     handle = decoder.attend.score.register_forward_hook(lambda *_: None)
     assert has_hooks(decoder)
     handle.remove()
-    assert not can_capture(torch.device("cpu")) and captured_graphs(decoder) == 0
+    assert not can_capture(torch.device("cpu"))
