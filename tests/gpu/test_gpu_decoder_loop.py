@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from harken.kernels.decoder_loop import cuda_graph as decoder_loop
+from harken.kernels import cuda_graphs
 from harken.models.build import build_model
 from harken.models.config import RecurrentConfig
 from harken.models.encoder_decoder import TranslationModel
@@ -66,8 +66,8 @@ def near(found: dict[str, Tensor], right: dict[str, Tensor], tolerance: float) -
         assert (found[name] - gradient).norm() <= tolerance * (gradient.norm() + 0.01 * scale), name
 
 
-def captured(model: TranslationModel) -> int:
-    return sum(decoder_loop.captured_graphs(part) for part in model.modules())
+def captured(model: torch.nn.Module) -> int:
+    return sum(len(cuda_graphs._FUNCTIONS.of(part)) for part in model.modules())
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=NAMES)
@@ -159,7 +159,7 @@ def test_outputs_stay_as_they_are_and_steps_follow() -> None:
 
 
 def test_memory_is_bounded_and_moved_parameters_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoder_loop, "SHAPES", 2)
+    monkeypatch.setattr(cuda_graphs, "SHAPES", 2)
     model = build(OPTIONS[0])
     for longest in (8, 16, 24, 32):
         for seed in (1, 2):
@@ -183,8 +183,8 @@ def test_what_cannot_be_captured_runs_step_by_step() -> None:
 
     with pytest.warns(UserWarning, match="could not be captured"):
         for _ in range(3):
-            decoder_loop.replay(layer, waits, (torch.randn(2, 3, device="cuda"),))
-    assert decoder_loop.captured_graphs(layer) == 0
+            cuda_graphs.replay(layer, waits, (torch.randn(2, 3, device="cuda"),))
+    assert captured(layer) == 0
     assert torch.rand(3, device="cuda").isfinite().all()
 
 
@@ -199,10 +199,10 @@ def test_a_moved_buffer_or_frozen_parameter_is_captured_again(kind: str) -> None
         return layer(values) * layer.scale
 
     for _ in range(3):
-        assert torch.allclose(decoder_loop.replay(layer, function, (values,)), function(values))
+        assert torch.allclose(cuda_graphs.replay(layer, function, (values,)), function(values))
     if kind == "buffer":
         layer.scale = torch.full((3,), 2.0, device="cuda")
     else:
         layer.bias.data = layer.bias.data + 1.0
     for _ in range(3):
-        assert torch.allclose(decoder_loop.replay(layer, function, (values,)), function(values))
+        assert torch.allclose(cuda_graphs.replay(layer, function, (values,)), function(values))

@@ -1,30 +1,37 @@
 """Captured CUDA graphs: capturing, keys, eviction, and the random generator, for all that is replayed.
 
-    capture            the kernels of a function as a graph
+    capture            the kernels of a function as a graph, after `warm_up` compiled them
+    CapturedFunction   such a graph with the tensors that it reads and writes
+    replay             a differentiable function of tensors and of a module's parameters, such as a decoder's loop
     GraphCache         the graphs of one owner by what they depend on, such as shapes; bounded
     addresses_of       keys: a graph reads tensors at their addresses, and holds the modes and dropout rates of modules
     settings_of
 
-Users are whole updates (`harken.training.strategies.captured`), the loops of decoders (`decoder_loop.cuda_graph`) and
-searches (`harken.search.graphs`). A graph draws random numbers from the generator that torch had when it was captured.
-A capture that fails leaves that generator unusable, so it is replaced by one in the same state, and all graphs of the
-process are captured again.
+Users are whole updates (`harken.training.strategies.captured`), the loops of recurrent decoders
+(`harken.models.recurrent.captured`) and searches (`harken.search.graphs`). A graph draws random numbers from the
+generator that torch had when it was captured. A capture that fails leaves that generator unusable, so it is replaced by
+one in the same state, and all graphs of the process are captured again.
 """
 
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from harken.kernels.autograd import first_order
 from harken.kernels.settings import is_device_only, kernels_enabled
+from harken.kernels.weights import ModelCache, has_hooks
 
 SEEN_KEYS = 4096  # keys that a cache remembers as seen once
+SHAPES, SHARE = 64, 0.1  # of the functions of one module: captured graphs, and their part of the device's memory
+WARM_UPS = 2  # passes of such a function before a capture
 
 Result = TypeVar("Result")
 
@@ -48,18 +55,19 @@ def run_on(stream: torch.cuda.Stream) -> Iterator[None]:
         current.wait_stream(stream)
 
 
-@contextmanager
-def restored_generator() -> Iterator[Callable[[], object]]:
-    """Restore torch's random generator of the current device where the block fails; yields what restores it inside."""
-    generator = torch.cuda.default_generators[torch.cuda.current_device()]
+def _generator() -> torch.Generator:
+    return torch.cuda.default_generators[torch.cuda.current_device()]
+
+
+def warm_up(function: Callable[[], object], stream: torch.cuda.Stream) -> None:
+    """Run what is captured next, to compile kernels and allocate buffers; random numbers are drawn as if it had not."""
+    generator = _generator()
     random_state = generator.get_state()
     try:
-        yield lambda: generator.set_state(random_state)
-    except BaseException:
-        fresh = torch.Generator(device=generator.device)  # the captured one waits for the end of the capture
-        fresh.set_state(random_state)
-        generator.graphsafe_set_state(fresh.graphsafe_get_state())
-        raise
+        with run_on(stream):
+            function()
+    finally:
+        generator.set_state(random_state)
 
 
 def capture(
@@ -67,15 +75,49 @@ def capture(
 ) -> tuple[torch.cuda.CUDAGraph, Result]:
     """The kernels of a function as a graph, and its result, into which every replay writes; nothing is computed.
 
-    The function has run on the stream before, so that kernels are compiled.
+    The function has run on the stream before (`warm_up`).
     """
-    graph = torch.cuda.CUDAGraph()
-    with (
-        restored_generator(),
-        torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"),
-    ):
-        result = function()
+    graph, generator = torch.cuda.CUDAGraph(), _generator()
+    random_state = generator.get_state()
+    try:
+        with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
+            result = function()
+    except BaseException:
+        fresh = torch.Generator(device=generator.device)  # the captured one waits for the end of the capture
+        fresh.set_state(random_state)
+        generator.graphsafe_set_state(fresh.graphsafe_get_state())
+        raise
     return graph, result
+
+
+class CapturedFunction(Generic[Result]):
+    """A captured function with its inputs and its result, which stay where they are.
+
+    Args:
+        function, stream, pool: see `capture`.
+        inputs: the tensors that the function reads, into which every replay copies its own.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[], Result],
+        inputs: Sequence[Tensor | None],
+        stream: torch.cuda.Stream,
+        pool: Any = None,
+    ) -> None:
+        before = torch.cuda.memory_reserved()  # a graph's memory is not returned, so reserved is what counts
+        self.inputs = inputs
+        self.graph, self.result = capture(function, stream, pool)
+        self.bytes = torch.cuda.memory_reserved() - before
+
+    @torch.no_grad()
+    def replay(self, inputs: Sequence[Tensor | None]) -> Result:
+        """The result for these inputs, which the next replay overwrites."""
+        for static, new in zip(self.inputs, inputs, strict=True):
+            if static is not None and new is not None:
+                static.copy_(new, non_blocking=True)
+        self.graph.replay()
+        return self.result
 
 
 class Sized(Protocol):
@@ -181,3 +223,126 @@ def addresses_of(owner: nn.Module) -> Hashable:
     """Where all parameters and buffers lie, frozen ones too, and which require gradients: a graph reads them there."""
     tensors = (*owner.parameters(), *owner.buffers())
     return tuple((part.data_ptr(), part.requires_grad) for part in tensors)
+
+
+class _Pending:
+    """A forward pass whose backward pass has not run yet."""
+
+    done = False
+
+
+@contextmanager
+def aliased_parameters(owner: nn.Module) -> Iterator[list[Tensor]]:
+    """The module with aliases of the same memory in place of its parameters; yields those that require gradients.
+
+    Autograd ties a parameter to the stream on which it first used it, and to any graph that is still alive; a captured
+    graph needs leaves of its own.
+    """
+    tables = [
+        (module._parameters, name, part) for module in owner.modules() for name, part in module._parameters.items()
+    ]
+    slots = [(table, name, part) for table, name, part in tables if part is not None]
+    aliases = {part: nn.Parameter(part.detach(), part.requires_grad) for part in owner.parameters()}
+    for table, name, part in slots:
+        table[name] = aliases[part]
+    try:
+        yield [alias for alias in aliases.values() if alias.requires_grad]
+    finally:
+        for table, name, part in slots:
+            table[name] = part
+
+
+class DifferentiableGraph:
+    """A function for inputs of one shape: a graph of its output, and one of the gradients."""
+
+    def __init__(self, owner: nn.Module, function: Callable[..., Tensor], tensors: Sequence[Tensor | None]) -> None:
+        inputs = [
+            None if part is None else part.detach().clone().requires_grad_(part.requires_grad) for part in tensors
+        ]
+        self.generation = 0
+        self.pending: weakref.ref[_Pending] | None = None
+        stream = torch.cuda.Stream()  # one for all of it, as autograd runs backward on the stream of the forward pass
+        torch.clear_autocast_cache()  # weights that were cast before would keep their values of now
+        try:
+            with aliased_parameters(owner) as parameters:
+                given = [static for static in inputs if static is not None]
+                leaves = [part for part in (*given, *parameters) if part.requires_grad and torch.is_grad_enabled()]
+
+                def gradients(output: Tensor, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+                    return torch.autograd.grad(output, leaves, grad_output, allow_unused=True) if leaves else ()
+
+                def passes() -> None:
+                    for _ in range(WARM_UPS):
+                        output = function(*inputs)
+                        gradients(output, torch.zeros_like(output))
+                        torch.clear_autocast_cache()
+
+                warm_up(passes, stream)
+                self.forward = CapturedFunction(lambda: function(*inputs), inputs, stream)
+                output, self.bytes = self.forward.result, self.forward.bytes
+                self.forward.result = output.detach()
+                self.backward: CapturedFunction[tuple[Tensor | None, ...]] | None = None
+                if leaves:
+                    grad_output, pool = torch.empty_like(output), self.forward.graph.pool()
+                    self.backward = CapturedFunction(
+                        lambda: gradients(output, grad_output), [grad_output], stream, pool
+                    )
+                    self.bytes += self.backward.bytes
+        finally:
+            torch.clear_autocast_cache()
+
+    def is_busy(self) -> bool:
+        """Whether a forward pass still waits for its backward pass."""
+        waiting = self.pending() if self.pending is not None else None
+        return waiting is not None and not waiting.done
+
+    def replay(self, tensors: Sequence[Tensor | None]) -> Tensor:
+        """A copy of the output for these inputs."""
+        self.generation += 1
+        return self.forward.replay(tensors).clone()
+
+
+class _Replay(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, graph: DifferentiableGraph, inputs: Sequence[Tensor | None], *leaves: Tensor) -> Tensor:
+        output = graph.replay(inputs)
+        ctx.graph, ctx.generation, ctx.pending = graph, graph.generation, _Pending()
+        graph.pending = weakref.ref(ctx.pending)
+        return output
+
+    @staticmethod
+    @first_order("a captured CUDA graph")
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        if ctx.graph.generation != ctx.generation:
+            raise RuntimeError("this forward pass was replaced by a later one: run backward before the next forward")
+        gradients = ctx.graph.backward.replay(grad_outputs)
+        ctx.pending.done = True
+        return None, None, *(None if part is None else part.clone() for part in gradients)
+
+
+_FUNCTIONS: ModelCache[GraphCache[DifferentiableGraph]] = ModelCache(
+    lambda: GraphCache("a decoder's loops", SHAPES, SHARE)
+)
+
+
+def replay(owner: nn.Module, function: Callable[..., Tensor], tensors: Sequence[Tensor | None]) -> Tensor:
+    """`function(*tensors)`, which reads only tensors of `owner` beside them, by a captured graph where there is one.
+
+    The first call with tensors of some shapes runs the function; the second captures it, forward and backward. Output
+    and gradients are copies. A second forward pass before the backward pass of the first runs the function, as do
+    owners with hooks and whatever cannot be captured. Second derivatives are refused.
+    """
+    first = next(part for part in tensors if part is not None)
+    if not can_capture(first.device) or has_hooks(owner):
+        return function(*tensors)
+    shapes = tuple(None if part is None else (part.shape, part.dtype, part.requires_grad) for part in tensors)
+    key = (first.device, shapes, addresses_of(owner), settings_of(owner))
+    with torch.cuda.device(first.device):
+        graph = _FUNCTIONS.of(owner).find(key, lambda: DifferentiableGraph(owner, function, tensors))
+    if graph is None or graph.is_busy():
+        return function(*tensors)
+    if graph.backward is None:
+        return graph.replay(tensors)
+    parameters = [part for part in owner.parameters() if part.requires_grad]
+    given = [part for part in tensors if part is not None and part.requires_grad]
+    return _Replay.apply(graph, [None if part is None else part.detach() for part in tensors], *given, *parameters)

@@ -37,10 +37,6 @@ class ModelCache(Generic[Entry]):
         entry = self._entries.get(model)
         return self._entries.setdefault(model, self._make()) if entry is None else entry
 
-    def get(self, model: nn.Module) -> Entry | None:
-        """The entry of a model, or None where there is none yet."""
-        return self._entries.get(model)
-
     def forget(self, model: nn.Module) -> None:
         """Drop the entry of a model."""
         self._entries.pop(model, None)

@@ -33,7 +33,7 @@ from harken.nn.positions.absolute import LearnedPositions, SinusoidalPositions
 from harken.nn.positions.alibi import AlibiPositions
 from harken.nn.positions.base import AttentionPositions
 from harken.nn.positions.buckets import BucketPositions
-from harken.nn.positions.dependency import dependency_depths, dependency_distances
+from harken.nn.positions.dependency import dependency_distances
 from harken.nn.positions.relative import RelativePositions
 from harken.nn.positions.rotary import RotaryPositions
 from harken.nn.recurrent.cell import Cell, Products, Step
@@ -111,7 +111,6 @@ __all__ = [
     "attend",
     "attend_with_weights",
     "causal_mask",
-    "dependency_depths",
     "dependency_distances",
     "dilations",
     "export_onnx",

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken.nn import dependency_depths, dependency_distances
+from harken.nn import dependency_distances
 
 
 @st.composite
@@ -28,10 +28,9 @@ def path(heads: list[int], word: int) -> list[int]:
 
 @settings(deadline=None)
 @given(trees())
-def test_depths_and_distances(heads: list[int]) -> None:
+def test_distances(heads: list[int]) -> None:
     paths = [path(heads, word) for word in range(len(heads))]
     batch = torch.tensor([heads, [-1] * len(heads)])
-    assert dependency_depths(batch).tolist() == [[len(each) - 1 for each in paths], [0] * len(heads)]
     found = dependency_distances(batch)[0]
     for i, one in enumerate(paths):
         for j, other in enumerate(paths):

@@ -103,9 +103,9 @@ class ReplayedOnCpu(ReplicasOnCpu):
     """Even ranks have a graph that is computed when it is replayed, odd ones have none."""
 
     def graph_of(self, collated: list[Any]) -> Any:
-        return self if self.rank % 2 == 0 else None
+        return "a graph" if self.rank % 2 == 0 else None
 
-    def replay(self, collated: list[Any]) -> Tensor:
+    def replay(self, graph: Any, collated: list[Any]) -> Tensor:
         task: Any = self.task
         task.static_loss = lambda model, batch: task.loss(model, batch)[0]
         return self.captured_part(collated)

@@ -78,8 +78,7 @@ def _has_inner_bias(kind: CellKind) -> bool:
     return kind.name == "gru" and kind.reset == "after"
 
 
-@dataclass(frozen=True)
-class Noise:
+class Noise(NamedTuple):
     """The masks that one direction of one layer drew for a pass."""
 
     keep: Tensor | None  # (B, R): recurrent dropout
@@ -97,8 +96,7 @@ class Noise:
         return Noise(keep, tuple(part if isinstance(part, float) else part[:, sorted_indices] for part in self.stay))
 
 
-@dataclass(frozen=True)
-class Direction:
+class Direction(NamedTuple):
     """One direction of one layer."""
 
     cell: int  # the number of its cell in the stack

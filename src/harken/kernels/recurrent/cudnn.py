@@ -69,7 +69,8 @@ def run(call: Call) -> Result:
     batch = call.layout.batch if packed else x.shape[1]
     x = x.view(-1, batch, x.shape[-1]) if packed and rectangular else x
     if call.directions[0].state is None:
-        state = tuple([x.new_zeros(len(cells), batch, size) for size in call.state_sizes])
+        zeros = {size: x.new_zeros(len(cells), batch, size) for size in call.state_sizes}
+        state = tuple([zeros[size] for size in call.state_sizes])
     else:
         starts = [call.start(each, batch, x) for each in call.directions]
         state = tuple(torch.stack(parts) for parts in zip(*starts, strict=True))  # cuDNN takes contiguous ones alone

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -89,8 +90,7 @@ class Layout:
         return tuple(part.index_select(1, inverse) for part in states)
 
 
-@dataclass(frozen=True)
-class PaddedLayout:
+class PaddedLayout(NamedTuple):
     """The batch as it is, time first; the same interface as `Layout`."""
 
     lengths: Tensor | None  # (B,)

@@ -28,8 +28,8 @@ from torch import Tensor, nn
 
 from harken.kernels.backend import choose, reference
 from harken.models.base import CAPACITY, Decoder, Memory
+from harken.models.recurrent.captured import REPLAY
 from harken.models.recurrent.encoder import make_cell, make_connections, make_dropout
-from harken.models.recurrent.replay import REPLAY
 from harken.models.recurrent.step import RecurrentState, StepParts, advance
 from harken.models.recurrent.unrolling import unroll
 from harken.nn.attention.functional import Attention

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -180,10 +181,7 @@ def additive_attend_with_weights(
     >>> [round(value, 4) for value in context.flatten().tolist()]  # e^3 / (e^3 + e^0), for both queries
     [0.9526, 0.9526]
     """
-
-    def score(query: Tensor, key: Tensor) -> Tensor:
-        return additive_scores(query, key, vector)
-
+    score = partial(additive_scores, vector=vector)
     return attend_with_weights(queries, keys, values, mask, causal, score=score)
 
 
@@ -204,10 +202,7 @@ def additive_attend(
     """
     if ADDITIVE_ATTENTION.supports(queries, keys, values):
         return ADDITIVE_ATTENTION.run(queries, keys, vector, values, mask, causal, dropout)
-
-    def score(query: Tensor, key: Tensor) -> Tensor:
-        return additive_scores(query, key, vector)
-
+    score = partial(additive_scores, vector=vector)
     return attend_with_weights(queries, keys, values, mask, causal, dropout=dropout, score=score)[0]
 
 

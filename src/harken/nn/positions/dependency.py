@@ -7,8 +7,6 @@ depth is the number of arcs to the root. After Wang et al. (2019), who add d to 
 the matrix as `distances=`, with one table of vectors by distance as in `relative.py`:
 
 >>> heads = torch.tensor([[1, 2, -1, 2]])  # "the dog sleeps soundly": dog governs the, sleeps the other two
->>> dependency_depths(heads).tolist()
-[[2, 1, 0, 1]]
 >>> dependency_distances(heads)[0].tolist()
 [[0, 1, 2, -3], [-1, 0, 1, -2], [-2, -1, 0, -1], [3, 2, 1, 0]]
 >>> from harken.nn import RelativePositions, SelfAttention
@@ -43,11 +41,6 @@ def ancestors(heads: Tensor) -> Tensor:
     if bool((above >= 0).any()):
         raise ValueError("the heads go round in a circle; each sentence needs a root, whose head is -1")
     return ancestors
-
-
-def dependency_depths(heads: Tensor) -> Tensor:
-    """Heads (B, T), -1 for a root and for padding -> depths (B, T)."""
-    return ancestors(heads).sum(-1) - 1
 
 
 def dependency_distances(heads: Tensor) -> Tensor:

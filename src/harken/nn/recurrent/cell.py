@@ -172,8 +172,10 @@ class Cell(nn.Module):
 
     def __getattr__(self, name: str) -> Any:
         """A weight that is not the cell's own is that of the stack that it is bound to."""
-        if name in PARAMETERS and self._bound is not None and self._names[name] in self._bound:
-            return self._bound[self._names[name]]
+        if self._bound is not None:
+            bound = self._names.get(name)
+            if bound in self._bound:
+                return self._bound[bound]
         return super().__getattr__(name)
 
     def add_weight(self, name: str, *shape: int) -> None:

@@ -13,7 +13,7 @@ the place of self-attention (`harken.nn.recurrent.ssru`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -82,7 +82,8 @@ def connect(
 class _Block(nn.Module):
     """Self-attention and a feed-forward layer or experts; residual connection, dropout and norm around each."""
 
-    cross: CrossAttention  # of decoder blocks
+    attends_to_memory: ClassVar = False
+    cross: CrossAttention  # of blocks that attend to a memory
     cross_norm: nn.Module
 
     # With FSDP, the weights of a block are gathered while one of these runs.
@@ -102,7 +103,7 @@ class _Block(nn.Module):
         score: str = "scaled",
         experts: int = 0,
         experts_active: int = 2,
-        mixer: str = "attention",
+        mixer: Literal["attention", "ssru"] = "attention",
         norm_epsilon: float = EPSILON,
         norm_kind: str = "layer",
         head_width: int | None = None,
@@ -123,6 +124,9 @@ class _Block(nn.Module):
         self.feedforward_norm = new_norm(norm_kind, width, norm_epsilon)
         self.dropout = Dropout(dropout)
         self.pre = norm == "pre"
+        if self.attends_to_memory:
+            self.cross = CrossAttention(width, heads, attention_dropout, score, head_width, bias)
+            self.cross_norm = new_norm(norm_kind, width, norm_epsilon)
 
     def wire(
         self, values: Tensor, mix: Sublayer, cross: Sublayer | None = None, balance: Balance | None = None
@@ -256,26 +260,7 @@ class DecoderBlock(_Block):
     torch.Size([2, 3, 8])
     """
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        feedforward: int,
-        *,
-        attention_dropout: float = 0.0,
-        score: str = "scaled",
-        mixer: Literal["attention", "ssru"] = "attention",
-        norm_epsilon: float = EPSILON,
-        norm_kind: str = "layer",
-        head_width: int | None = None,
-        bias: bool = True,
-        **options: Any,
-    ) -> None:
-        options |= {"attention_dropout": attention_dropout, "score": score, "mixer": mixer, "head_width": head_width}
-        options |= {"norm_epsilon": norm_epsilon, "norm_kind": norm_kind, "bias": bias}
-        super().__init__(width, heads, feedforward, **options)
-        self.cross = CrossAttention(width, heads, attention_dropout, score, head_width, bias)
-        self.cross_norm = new_norm(norm_kind, width, norm_epsilon)
+    attends_to_memory = True
 
     def forward(
         self, values: Tensor, memory: Tensor | KeyValue, mask: Tensor | None, balance: Balance | None = None

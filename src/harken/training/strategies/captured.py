@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from harken.kernels.backend import Backend
-from harken.kernels.cuda_graphs import GraphCache, capture, run_on
+from harken.kernels.cuda_graphs import CapturedFunction, GraphCache, run_on, warm_up
 from harken.training.config import TrainConfig
 from harken.training.optimizers import use_device_rate
 from harken.training.strategies.base import Single, StepResult, Strategy, seed_step
@@ -42,6 +42,7 @@ MEMORY_SHARE = 0.1  # of the GPU's memory for the gradients of all graphs
 FEW_SHAPES = 4  # up to which also the shapes of accumulated batches come again together
 
 Shapes = tuple[Any, ...]
+Graph = CapturedFunction[tuple[Tensor, list[Tensor | None]]]  # the numbers of an update, and its gradients
 
 
 def why_not_captured(task: Task, config: TrainConfig) -> str | None:
@@ -117,7 +118,7 @@ class CapturedUpdates(Strategy):
         self.inverse.fill_(1 / max(num_tokens, 1))
         graph = self.graph_of(collated)
         seed_step(self.config.seed, step, self.rank)
-        numbers = self.on_stream(collated) if graph is None else self.after_replay(graph.replay(collated))
+        numbers = self.on_stream(collated) if graph is None else self.after_replay(self.replay(graph, collated))
         self.average.update(step)
         return self.result(numbers)
 
@@ -147,17 +148,26 @@ class CapturedUpdates(Strategy):
     def capture(self, collated: list[Any]) -> Graph:
         """The update as a graph on inputs of these shapes; it is not executed."""
         inputs = [to_device(batch, self.device) for batch in collated]
-        with run_on(self.stream):
-            self.gradients(inputs, static=True, sends=False)  # compiles kernels
+        warm_up(lambda: self.gradients(inputs, static=True, sends=False), self.stream)
         self.zero_gradients()
         torch.cuda.synchronize(self.device)
         torch.cuda.empty_cache()  # a capture has a pool of its own, and cannot free what others keep
         self.pool = self.pool or torch.cuda.graph_pool_handle()
+
+        def update() -> tuple[Tensor, list[Tensor | None]]:
+            return self.captured_part(inputs), [parameter.grad for parameter in self.parameters]
+
         try:
-            graph, numbers = capture(lambda: self.captured_part(inputs), self.stream, self.pool)
+            return CapturedFunction(update, tensors_of(inputs), self.stream, self.pool)
         finally:
             self.is_finishing = False  # nothing was executed
-        return Graph(graph, inputs, numbers, [(parameter, parameter.grad) for parameter in self.parameters])
+
+    def replay(self, graph: Graph, collated: list[Any]) -> Tensor:
+        """What `captured_part` gives for batches on the CPU, with the gradients in `.grad`."""
+        numbers, gradients = graph.replay([tensor.pin_memory() for tensor in tensors_of(collated)])
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient
+        return numbers
 
     def gradients(self, batches: list[Any], static: bool, sends: bool) -> Tensor:
         """Leave the gradient of this rank's part of the mean loss in `.grad`; returns the summed loss ()."""
@@ -236,26 +246,6 @@ class CapturedReplicas(CapturedUpdates, Replicated):
         """Sum what the backward pass has not sent yet."""
         self.is_finishing = True
         return self.buckets.finish_on_device(loss)
-
-
-class Graph:
-    """A captured update with its static inputs and gradients."""
-
-    bytes = 0  # how many fit is known before (`graphs_that_fit`)
-
-    def __init__(
-        self, graph: torch.cuda.CUDAGraph, inputs: list[Any], numbers: Tensor, grads: list[tuple[Tensor, Tensor | None]]
-    ) -> None:
-        self.graph, self.inputs, self.numbers, self.grads = graph, inputs, numbers, grads
-
-    def replay(self, collated: list[Any]) -> Tensor:
-        """Copy the batches (on the CPU) into the inputs and compute."""
-        for own, new in zip(tensors_of(self.inputs), tensors_of(collated), strict=True):
-            own.copy_(new.pin_memory(), non_blocking=True)
-        self.graph.replay()
-        for parameter, gradient in self.grads:  # where the loop looks for them
-            parameter.grad = gradient
-        return self.numbers
 
 
 def shapes_of(batch: Any) -> Shapes:

@@ -165,6 +165,8 @@ def why_not_cpu(call: Call) -> str | None:
     """float32 on a CPU with numba and oneDNN, for the sizes of `RULES`."""
     if call.trace or call.kind is None or not call.x.is_cpu or takes_torch_operators():
         return "gates are traced, the cell has no kernels, or it is not called directly on a CPU"
+    if call.x.shape[0] * call.x.shape[1] < MIN_ROWS:
+        return "there are too few rows"
     if not call.x.dtype == call.weight_hh.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
         return "the layer does not compute in float32"
     if not is_available():

@@ -95,7 +95,7 @@ def split_rows(call: Call, most: int) -> list[Call]:
             x=call.x[:, own],
             lengths=None if call.lengths is None else call.lengths[own],
             directions=[
-                replace(each, state=None if each.state is None else tuple(part[own] for part in each.state))
+                each._replace(state=None if each.state is None else tuple(part[own] for part in each.state))
                 for each in call.directions
             ],
         )
