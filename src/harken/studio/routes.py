@@ -191,61 +191,36 @@ def create_studio(library: Library, settings: ServerSettings, identify: Callable
     def documents(name: str) -> dict[str, str]:
         return runs.documents(library.folder(name))
 
-    @router.post("/studio/translate")
-    async def translate(request: Request, body: TranslateBody) -> Response:
-        return await stream(request, models_pool, "translate", body.model_dump())
+    def post(path: str, task: str, kind: type[BaseModel], pool: WorkerPool | None = None) -> None:
+        """A route whose body has the fields of a task; with a pool the events of that task are streamed."""
 
-    @router.post("/studio/alternatives")
-    async def alternatives(request: Request, body: AlternativesBody) -> Response:
-        return await run(request, "alternatives", body.model_dump())
+        async def answer(request: Request, body: Any) -> Response:
+            fields = body.model_dump()
+            return await (run(request, task, fields) if pool is None else stream(request, pool, task, fields))
 
-    @router.post("/studio/inside")
-    async def inside(request: Request, body: InsideBody) -> Response:
-        return await run(request, "inside", body.model_dump())
+        answer.__annotations__ = {"request": Request, "body": kind}
+        router.post(path)(answer)
 
-    @router.post("/studio/gates")
-    async def gates(request: Request, body: GatesBody) -> Response:
-        return await run(request, "gates", body.model_dump())
-
-    @router.post("/studio/gradients")
-    async def gradients(request: Request, body: GradientsBody) -> Response:
-        return await run(request, "gradients", body.model_dump())
-
-    @router.post("/studio/neighbours")
-    async def neighbours(request: Request, body: NeighboursBody) -> Response:
-        return await run(request, "neighbours", body.model_dump())
-
-    @router.post("/studio/beam")
-    async def beam(request: Request, body: Sentence) -> Response:
-        return await run(request, "beam", body.model_dump())
+    post("/studio/translate", "translate", TranslateBody, models_pool)
+    post("/studio/alternatives", "alternatives", AlternativesBody)
+    post("/studio/inside", "inside", InsideBody)
+    post("/studio/gates", "gates", GatesBody)
+    post("/studio/gradients", "gradients", GradientsBody)
+    post("/studio/neighbours", "neighbours", NeighboursBody)
+    post("/studio/beam", "beam", Sentence)
+    post("/studio/lab/explore", "explore", ExploreBody)
+    post("/studio/lab/run", "experiment", ExperimentBody, lab_pool)
+    post("/studio/learn/live", "live", ExploreBody)
+    post("/studio/learn/check", "check_answer", AnswerBody)
+    post("/studio/learn/run", "run_chapter", ChapterBody, lab_pool)
 
     @router.get("/studio/lab")
     async def claims(request: Request) -> Response:
         return await run(request, "claims", {})
 
-    @router.post("/studio/lab/explore")
-    async def explore(request: Request, body: ExploreBody) -> Response:
-        return await run(request, "explore", body.model_dump())
-
-    @router.post("/studio/lab/run")
-    async def run_experiment(request: Request, body: ExperimentBody) -> Response:
-        return await stream(request, lab_pool, "experiment", body.model_dump())
-
     @router.get("/studio/learn")
     async def chapters(request: Request) -> Response:
         return await run(request, "chapters", {})
-
-    @router.post("/studio/learn/live")
-    async def live(request: Request, body: ExploreBody) -> Response:
-        return await run(request, "live", body.model_dump())
-
-    @router.post("/studio/learn/check")
-    async def check_answer(request: Request, body: AnswerBody) -> Response:
-        return await run(request, "check_answer", body.model_dump())
-
-    @router.post("/studio/learn/run")
-    async def run_chapter(request: Request, body: ChapterBody) -> Response:
-        return await stream(request, lab_pool, "run_chapter", body.model_dump())
 
     @router.post("/studio/example")
     async def train_example(request: Request) -> Response:
