@@ -25,8 +25,7 @@ from harken.serving.limits import hosts_of
 from harken.serving.settings import ServerSettings
 from harken.serving.transport import HttpConfig
 from harken.studio.app import create_studio_app, serving_studio
-from harken.studio.page import POLICY, static_file, static_names
-from harken.studio.routes import create_studio
+from harken.studio.routes import POLICY, create_studio, static_file, static_names
 
 from .test_workers import is_gone
 
