@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, print_table
+from harken.cli.common import AsJson, examples, print_json, print_table
 from harken.cli.messages import logger
 from harken.cli.progress import counting
 from harken.tasks.interface import MAX_COUNT
@@ -37,7 +36,7 @@ def neighbors(
     neighbours = {word: loaded.neighbors(word, count) for word in words}
     if as_json:
         given = {word: [{"word": name, "cosine": score} for name, score in near] for word, near in neighbours.items()}
-        print(json.dumps(given, ensure_ascii=False))
+        print_json(given)
         return
     for number, (word, near) in enumerate(neighbours.items()):
         if len(neighbours) > 1:
@@ -61,7 +60,7 @@ def analogy(
 
     neighbours = WordVectors.load(vectors).analogy(a, b, c, count)
     if as_json:
-        print(json.dumps([{"word": name, "cosine": score} for name, score in neighbours], ensure_ascii=False))
+        print_json([{"word": name, "cosine": score} for name, score in neighbours])
         return
     print_table(("word", "cosine"), [(name, f"{score:.4f}") for name, score in neighbours])
 
@@ -94,7 +93,7 @@ def evaluate(
         scores = evaluate_file(loaded, test)
         results += scores if groups else scores[-1:]
     if as_json:
-        print(json.dumps([asdict(result) for result in results], ensure_ascii=False))
+        print_json([asdict(result) for result in results])
         return
     rows = [
         (

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, print_table
+from harken.cli.common import AsJson, examples, print_json, print_table
 
 
 @examples("harken look reviews.csv", "harken look corpus/ --json")
@@ -21,7 +20,7 @@ def look(
 
     report = run(data)
     if as_json:
-        print(json.dumps(report.to_dict(), ensure_ascii=False))
+        print_json(report.to_dict())
         return
     if report.columns:
         print_table(HEADINGS, report.column_rows)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, require_ending, save_figure
+from harken.cli.common import AsJson, examples, print_json, require_ending, save_figure
 from harken.cli.messages import logger
 
 
@@ -34,6 +33,6 @@ def plot(
             logger.info(f"note: {run.folder} has no entries yet and is left out")
     save_figure(picture, out)
     if as_json:
-        print(json.dumps(picture.to_dict(), ensure_ascii=False))
+        print_json(picture.to_dict())
     elif out is None:
         print(picture)

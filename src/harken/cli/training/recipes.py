@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, complete_recipe, examples, print_table
+from harken.cli.common import AsJson, complete_recipe, examples, print_json, print_table
 from harken.cli.messages import logger
 from harken.errors import UserError
 from harken.files import atomic_write
@@ -32,13 +31,13 @@ def recipes(
             raise UserError("--out needs a recipe's name, such as: harken recipes phrasebook-transformer --out my.toml")
         known = {name: describe(name) for name in recipe_names()}
         if as_json:
-            print(json.dumps([{"name": name, "trains": trains} for name, trains in known.items()], ensure_ascii=False))
+            print_json([{"name": name, "trains": trains} for name, trains in known.items()])
         else:
             print_table(("recipe", "what it trains"), list(known.items()))
         return
     text = recipe_text(name)
     if out is None and as_json:
-        print(json.dumps(tomllib.loads(text), ensure_ascii=False))
+        print_json(tomllib.loads(text))
         return
     if out is None:
         print(text, end="")
