@@ -24,16 +24,7 @@ from harken.models.build import build_encoder
 from harken.models.config import TransformerEncoderConfig
 from harken.models.heads.masked import MASK, MaskedModel, mask_tokens
 from harken.models.reader import Reader, TokenInput
-from harken.nn import (
-    GRU,
-    LSTM,
-    RNN,
-    AdditiveScore,
-    Attention,
-    SelfAttention,
-    SinusoidalPositions,
-    masked_softmax,
-)
+from harken.nn import GRU, LSTM, RNN, AdditiveScore, Attention, SelfAttention, SinusoidalPositions, masked_softmax
 from harken.nn.recurrent.trace import DirectionTrace
 from harken.nn.transformer.block import FeedForward
 from harken.studio.explorations import EXPLORATIONS, Drawn, Exploration, Slider, Table, Values, exploration

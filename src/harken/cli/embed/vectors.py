@@ -19,10 +19,7 @@ Vectors = Annotated[Path, typer.Argument(help="Folder of `harken embed train`, o
 Count = Annotated[int, typer.Option("--count", "-n", min=1, max=MAX_COUNT, help="How many words to show.")]
 
 
-@examples(
-    "harken embed neighbors runs/words river",
-    "harken embed neighbors vectors.bin river lake --json",
-)
+@examples("harken embed neighbors runs/words river", "harken embed neighbors vectors.bin river lake --json")
 def neighbors(
     vectors: Vectors,
     words: Annotated[list[str], typer.Argument(metavar="WORD...", help="Words to look around.")],
@@ -44,9 +41,7 @@ def neighbors(
         print_table(("word", "cosine"), [(name, f"{score:.4f}") for name, score in near])
 
 
-@examples(
-    "harken embed analogy runs/words man king woman",
-)
+@examples("harken embed analogy runs/words man king woman")
 def analogy(
     vectors: Vectors,
     a: Annotated[str, typer.Argument(help="a is to b ...")],
@@ -174,12 +169,7 @@ def plot(
         shown = [name for word in around for name in [word, *(near for near, _ in loaded.neighbors(word, share - 1))]]
     with counting("Drawing"):
         picture = WordMap.of(
-            loaded,
-            shown,
-            methods=methods,
-            clusters=clusters,
-            perplexity=perplexity,
-            title=f"Words of {vectors.name}",
+            loaded, shown, methods=methods, clusters=clusters, perplexity=perplexity, title=f"Words of {vectors.name}"
         )
     atomic_write(out, picture.page())
     logger.info(f"Wrote {out}: {len(picture.words):,} words. Open it in a browser; it needs no network.")

@@ -53,8 +53,7 @@ def lab(
     png: Annotated[bool, typer.Option("--png", help="Also write NAME.png.")] = False,
     html: Annotated[bool, typer.Option("--html", help="Also write NAME.html; of all: lab.html.")] = False,
     data: Annotated[
-        list[Path] | None,
-        typer.Option(help="Your own data, for alignment, ratios, distances; repeatable."),
+        list[Path] | None, typer.Option(help="Your own data, for alignment, ratios, distances; repeatable.")
     ] = None,
     sentence: Annotated[str | None, typer.Option(help="Your own sentence, in quotes, for why-attention.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: shows the way, proves nothing.")] = False,

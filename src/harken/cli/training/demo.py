@@ -39,11 +39,7 @@ SENTENCES = {  # of our own making, with their references; none is in the traini
 PICTURED = 2  # the sentence whose alignment is drawn
 
 
-@examples(
-    "harken demo",
-    "harken demo --out runs/another",
-    "harken demo --open      (then the studio in the browser)",
-)
+@examples("harken demo", "harken demo --out runs/another", "harken demo --open      (then the studio in the browser)")
 def demo(
     out: Annotated[Path, folder_option("Folder for the model and pictures; a finished one is reused.")] = DEFAULT_OUT,
     open_page: Annotated[

@@ -42,8 +42,7 @@ def evaluate(
         str | None, typer.Option(help="Instead of files: a split of the model's corpus: test, valid, test-long ...")
     ] = None,
     compare: Annotated[
-        Path | None,
-        typer.Option(help="Another model folder, or a file of translations, for a paired test."),
+        Path | None, typer.Option(help="Another model folder, or a file of translations, for a paired test.")
     ] = None,
     test: Annotated[
         str, typer.Option(help="The test of --compare: bootstrap (Koehn, 2004) or randomisation (Noreen, 1989).")

@@ -10,10 +10,7 @@ from harken.cli.common import AsJson, examples, print_json, print_table
 
 
 @examples("harken look reviews.csv", "harken look corpus/ --json")
-def look(
-    data: Annotated[str, typer.Argument(help="A file or folder of data.")],
-    as_json: AsJson = False,
-) -> None:
+def look(data: Annotated[str, typer.Argument(help="A file or folder of data.")], as_json: AsJson = False) -> None:
     """Look at data before training: columns, kinds, languages, lengths, labels, duplicates, the job and its command."""
     from harken.recipe.look import HEADINGS
     from harken.recipe.look import look as run

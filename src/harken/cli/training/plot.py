@@ -11,10 +11,7 @@ from harken.cli.common import AsJson, examples, print_json, require_ending, save
 from harken.cli.messages import logger
 
 
-@examples(
-    "harken plot runs/attention runs/rnn",
-    "harken plot runs/* --x minutes --out curves.html",
-)
+@examples("harken plot runs/attention runs/rnn", "harken plot runs/* --x minutes --out curves.html")
 def plot(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, running ones too.")],
     axis: Annotated[str, typer.Option("--x", help="What the curves run over: steps, minutes or tokens.")] = "steps",

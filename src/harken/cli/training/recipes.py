@@ -14,10 +14,7 @@ from harken.errors import UserError
 from harken.files import atomic_write
 
 
-@examples(
-    "harken recipes",
-    "harken recipes phrasebook-transformer --out my.toml      (a file to start from)",
-)
+@examples("harken recipes", "harken recipes phrasebook-transformer --out my.toml      (a file to start from)")
 def recipes(
     name: Annotated[str | None, typer.Argument(help="Print this recipe.", autocompletion=complete_recipe)] = None,
     out: Annotated[Path | None, typer.Option(help="Write it to this file instead, to change and train.")] = None,

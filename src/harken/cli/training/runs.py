@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 HEADINGS = ("run", "task", "model", "state", "done", "best validation", "tokens/s", "data wait", "trained", "changed")
 
 
-@examples(
-    "harken runs runs",
-    "harken runs runs --json",
-)
+@examples("harken runs runs", "harken runs runs --json")
 def runs(
     folder: Annotated[Path, typer.Argument(help="Folder with run folders in it, or below.")] = Path("runs"),
     as_json: AsJson = False,

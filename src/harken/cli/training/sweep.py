@@ -38,8 +38,7 @@ def sweep(
         typer.Option(min=1, help="Draw this many settings at random, not all combinations. Default with a range: 10."),
     ] = None,
     halving: Annotated[
-        bool,
-        typer.Option("--halving", help="Train all settings for a share of the budget; the best third goes on."),
+        bool, typer.Option("--halving", help="Train all settings for a share of the budget; the best third goes on.")
     ] = False,
     baseline: Annotated[
         str | None, typer.Option(metavar="NAME", help="Setting to test against, such as cell=lstm. Default: the first.")

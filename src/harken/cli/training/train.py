@@ -63,12 +63,7 @@ def train(
         recipe,
         out.parent / f"{out.name}.toml",
         overrides,
-        {
-            "task": task,
-            "text": text_column,
-            "target": target_column,
-            "pair": pair,
-        },
+        {"task": task, "text": text_column, "target": target_column, "pair": pair},
         (["harken", "train", recipe], ["--out", str(out), *settings]),
         keep=asked.resume,
         replace=asked.restart,
