@@ -69,7 +69,10 @@ class WordMap:
             raise UserError(f"A map of {len(shown):,} words cannot be drawn: give from 2 to {MOST:,}.")
         points = np.stack([vectors.vector(word) for word in shown])
         flat = unit(points)
-        projections = {"pca": lambda: pca(flat, 2), "tsne": lambda: tsne(_narrow(flat), perplexity)}
+        projections = {
+            "pca": lambda: pca(flat, 2),
+            "tsne": lambda: tsne(pca(flat, min(BEFORE_TSNE, flat.shape[1])), perplexity),
+        }
         unknown = [method for method in methods if method not in projections]
         if unknown:
             raise UserError(f'The map "{unknown[0]}" is unknown: use {" or ".join(METHODS)}.')
@@ -87,10 +90,6 @@ class WordMap:
         safe = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
         frame = resources.files("harken.embeddings").joinpath("map_page.html").read_text(encoding="utf-8")
         return frame.replace("{{title}}", escape(self.title)).replace("{{data}}", safe)
-
-
-def _narrow(points: NDArray[np.float32]) -> NDArray[np.float64]:
-    return pca(points, min(BEFORE_TSNE, points.shape[1]))
 
 
 def _fit(points: NDArray[np.float64]) -> NDArray[np.float64]:
