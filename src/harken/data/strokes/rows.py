@@ -12,7 +12,7 @@ and whether the drawing is over with it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -37,8 +37,8 @@ class StrokeBatch:
 
     def to(self, device: torch.device | str) -> StrokeBatch:
         """The batch on another device."""
-        tensors = (getattr(self, field.name) for field in fields(self))
-        return StrokeBatch(*(None if tensor is None else tensor.to(device) for tensor in tensors))
+        given = {name: tensor for name, tensor in vars(self).items() if tensor is not None}
+        return StrokeBatch(**{name: tensor.to(device) for name, tensor in given.items()})
 
 
 class StrokeRows(Ragged):
