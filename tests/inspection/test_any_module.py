@@ -104,7 +104,7 @@ def test_transformers_by_layer_and_position(home: Any, batch_first: bool) -> Non
         expected = norms if batch_first else norms.t()
         reached = ~np.isnan(found.gradients["hidden"])
         assert np.allclose(found.gradients["hidden"][reached], expected.numpy()[reached], rtol=1e-4)
-        assert found.verdict.kind in ("direct", "unclear")
+        assert found.by_position().shape == (5,) and found.verdict.kind in ("direct", "unclear")
     assert np.isnan(flow[2].gradients["hidden"]).sum() == 0 and (flow[2].gradients["hidden"][:, :4] == 0).all()
     assert list(flow.by_layer()) == ["layers.0", "layers.1", "layers.2"]
     assert "layers.0" in str(flow)

@@ -106,6 +106,11 @@ class LayerFlow:
         """The verdict on the carrier."""
         return self.judge()
 
+    def by_position(self, word: str = "hidden") -> np.ndarray:
+        """(T,): the mean norm over the rows at each step or position; NaN where no row is reached."""
+        norms = np.ma.masked_invalid(self.gradients[word])
+        return np.ma.filled(norms.mean(0), np.nan)
+
     def __repr__(self) -> str:
         rows, steps = self.gradients[self.carrier].shape
         return f"LayerFlow({self.name!r}, {self.cell}, {rows} rows x {steps} steps, {self.verdict.sentence})"
