@@ -9,7 +9,7 @@ markup   one file of pairs, of which 500 are held out to test on. Markup are :ro
          <...> and %s; it is kept where a translation has the same pieces as its source, in any order.
 
 The memory gives each test source the target of the training source with the largest cosine of TF-IDF over 1 to 4
-characters (`harken.metrics.baselines.TranslationMemory`).
+characters.
 """
 
 from __future__ import annotations
@@ -21,18 +21,38 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from records import facts_of, machine, rows_table, write
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 import harken
 from harken.data.io.files import read_lines
 from harken.data.text.pairs import Pair
 from harken.metrics import compare_systems, corpus_bleu, corpus_chrf
-from harken.metrics.baselines import TranslationMemory
 from harken.tasks.translate.job import JOB
 from harken.training.log import read_metrics
 
 TEST = 500  # pairs held out of a file
+QUERIES = 64  # sources that are looked up at once
+NGRAMS = 1, 4  # characters
 MARKUP = re.compile(r":[\w:+-]+:`[^`]+`|``[^`]+``|`[^`]+`_?|\*\*?[^\s*][^*]*\*\*?|\{[^{}\s]*\}|<[^<>]+>|%\(?\w+\)?")
+
+
+class TranslationMemory:
+    """The target of the training pair whose source is most similar: cosine of TF-IDF over characters, any script."""
+
+    def __init__(self, sources: Sequence[str], targets: Sequence[str]) -> None:
+        self.features = TfidfVectorizer(analyzer="char", ngram_range=NGRAMS, sublinear_tf=True)
+        self.memory = self.features.fit_transform(sources)  # (N, F), rows of norm 1
+        self.targets = list(targets)
+
+    def translate(self, sources: Sequence[str]) -> list[str]:
+        """The target of the nearest neighbour of every source; of equally near ones the first."""
+        nearest: list[int] = []
+        for start in range(0, len(sources), QUERIES):
+            similarity = self.features.transform(sources[start : start + QUERIES]) @ self.memory.T
+            nearest += np.asarray(similarity.toarray().argmax(1)).tolist()
+        return [self.targets[index] for index in nearest]
 
 
 def without_spaces(folder: Path, out: Path) -> dict[str, dict[str, str]]:

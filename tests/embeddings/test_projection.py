@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from harken.embeddings.projection import kmeans, pca, tsne
+from harken.embeddings.word_map import kmeans, pca, tsne
 from harken.errors import UserError
 
 CENTRES = np.eye(6)[:3] * 4

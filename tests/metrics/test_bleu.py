@@ -7,7 +7,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from harken.errors import UserError
 from harken.metrics import corpus_bleu, corpus_chrf, exact_match
-from harken.metrics.bleu import bleu_tokenisation, corpus_score, multi_reference_bleu, sentence_bleu
+from harken.metrics.bleu import bleu_tokenisation, corpus_score, multi_reference_score, sentence_bleu
 
 
 def test_bleu_by_hand() -> None:
@@ -74,7 +74,7 @@ def test_bleu_of_unspaced_scripts_counts_characters() -> None:
     assert score.value == pytest.approx(BLEU(tokenize="char").corpus_score(outputs, [JAPANESE]).score)
     assert "|tok:char|" in score.signature
     assert sentence_bleu(outputs[0], JAPANESE[:1]) > 50
-    assert multi_reference_bleu(outputs, [[line, "猫。"] for line in JAPANESE]).value > 60
+    assert multi_reference_score("bleu", outputs, [[line, "猫。"] for line in JAPANESE]).value > 60
 
 
 @pytest.mark.parametrize(

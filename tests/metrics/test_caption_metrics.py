@@ -5,19 +5,19 @@ import pytest
 
 from harken.data.images.captioned import Region
 from harken.errors import UserError
-from harken.metrics.bleu import bleu_interval, corpus_bleu, multi_reference_bleu, sentence_bleu
+from harken.metrics.bleu import bleu_interval, corpus_bleu, multi_reference_score, sentence_bleu
 from harken.metrics.regions import look_at_nouns
 
 
 def test_with_one_reference_it_is_the_usual_bleu() -> None:
     texts, wanted = ["the cat sat on a mat", "a dog ran by"], ["the cat sat on the mat", "a dog ran by me"]
-    assert multi_reference_bleu(texts, [[one] for one in wanted]) == corpus_bleu(texts, wanted)
+    assert multi_reference_score("bleu", texts, [[one] for one in wanted]) == corpus_bleu(texts, wanted)
 
 
 def test_any_reference_counts_and_lines_may_have_different_numbers() -> None:
     texts = ["a red dot left of it", "a blue dot above it all"]
     references = [["something else entirely", "a red dot left of it"], ["a blue dot above it all"]]
-    found = multi_reference_bleu(texts, references)
+    found = multi_reference_score("bleu", texts, references)
     assert found.value == pytest.approx(100.0) and found.signature.startswith("nrefs:var|")
     interval = bleu_interval([*texts, "wrong at all here"], [*references, ["a green dot below it"]])
     assert interval.low < interval.value < interval.high <= 100.1
@@ -31,7 +31,7 @@ def test_lines_are_ranked() -> None:
 def test_what_cannot_be_scored_is_refused() -> None:
     for texts, references in ((["a"], []), ([], []), (["a"], [[]])):
         with pytest.raises(UserError, match="cannot be scored"):
-            multi_reference_bleu(texts, references)
+            multi_reference_score("bleu", texts, references)
 
 
 def test_a_noun_is_right_where_its_own_thing_is() -> None:

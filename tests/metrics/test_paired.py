@@ -6,7 +6,7 @@ import random
 import pytest
 
 from harken.errors import UserError
-from harken.metrics.paired import holm, paired_t_test, student_p
+from harken.metrics.significance import holm, paired_t_test, student_p
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 13, 40])

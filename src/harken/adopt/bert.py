@@ -28,7 +28,6 @@ from harken.tasks.masked.recipe import MaskedRecipe
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
 START = "<start>"  # the token that begins every text
-TOKENS = ("pad_token", "unk_token", "mask_token", "sep_token")  # the first ids of harken
 WORDPIECE = {"pad": "[PAD]", "unk": "[UNK]", "mask": "[MASK]", "sep": "[SEP]", "cls": "[CLS]"}
 BYTE_LEVEL = {"pad": "<pad>", "unk": "<unk>", "mask": "<mask>", "sep": "</s>", "cls": "<s>"}
 TOKENIZERS = ("BertTokenizer", "DistilBertTokenizer", "PreTrainedTokenizer", "TokenizersBackend")  # of word pieces

@@ -114,6 +114,11 @@ def output_folder(text: str) -> Path:
     return expand_user(text)
 
 
+def folder_option(text: str) -> Any:
+    """An option that names a folder to write, with its help."""
+    return typer.Option(parser=output_folder, metavar="DIRECTORY", help=text)
+
+
 def use_of(task: str, folder: Path) -> str:
     """A command that puts a model to work.
 
@@ -196,7 +201,10 @@ def save_figure(figure: Drawable, out: Path | None) -> None:
 
 def show_figure(figure: Drawable, values: Mapping[str, Any] | None, out: Path | None) -> None:
     """Print a figure, or its values as JSON, and write it where it is asked for."""
-    print(figure.to_terminal() if values is None else json.dumps(values, ensure_ascii=False))
+    if values is None:
+        print(figure.to_terminal())
+    else:
+        print_json(values)
     save_figure(figure, out)
 
 
@@ -219,6 +227,11 @@ def in_batches(items: Iterator[T], file: Path | None, size: int = BATCH) -> Iter
     while batch := list(islice(items, size)):
         yield batch
         sys.stdout.flush()
+
+
+def print_json(value: Any) -> None:
+    """A value on one line, for programs."""
+    print(json.dumps(value, ensure_ascii=False))
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], always_named: bool = False) -> None:

@@ -6,7 +6,6 @@ one of the job that a model was trained for.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
@@ -28,6 +27,7 @@ from harken.cli.common import (
     in_batches,
     load_with_job,
     other_job,
+    print_json,
     require_ending,
     save_figure,
     with_signature,
@@ -125,7 +125,7 @@ def operation_command(operation: Operation) -> Command:
         for batch in in_batches(form.read(job, model, value, Reading(report=logger.info), None), value):
             items = [{**form.item_of(example), **further} for example in batch]
             for result in getattr(job, f"serve_{operation.verb}")(model, items, options):
-                print(json.dumps(result, ensure_ascii=False))
+                print_json(result)
 
     run.__name__, run.__doc__ = operation.verb, operation.help
     return with_signature(run, kinds, defaults)
@@ -192,7 +192,7 @@ def print_records(interface: Interface, number: int, example: Any, result: Resul
     key = interface.input.example_key
     named = {} if key is None else {key: example if isinstance(example, str) else number}
     for record in result.to_records(options):
-        print(json.dumps({**named, **record} if named else record, ensure_ascii=False))
+        print_json({**named, **record} if named else record)
 
 
 def add_job_commands(app: typer.Typer) -> None:

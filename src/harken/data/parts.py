@@ -28,16 +28,7 @@ import numpy as np
 from harken.data.fingerprints import InputFile, fingerprint
 from harken.data.prepared.blocks import Block
 from harken.data.prepared.disk_rows import DiskRows, Stream
-from harken.data.prepared.scan import (
-    LEFT_OUT,
-    NOTHING,
-    TRAIN,
-    Reader,
-    RowKind,
-    Scan,
-    Scanned,
-    json_line,
-)
+from harken.data.prepared.scan import LEFT_OUT, NOTHING, TRAIN, Reader, RowKind, Scan, Scanned, json_line
 from harken.data.prepared.store import Store, key_of, note, prepared_folder
 from harken.data.rows import Columns, Rows, values_of
 from harken.data.splits import (

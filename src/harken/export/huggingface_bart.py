@@ -13,17 +13,7 @@ import torch
 from torch import Tensor
 
 from harken.adopt.bart import block_weights
-from harken.adopt.fairseq import (
-    ACTIVATIONS,
-    END,
-    FIRST,
-    MODEL_KEYS,
-    NEVER,
-    OFFSET,
-    PIECES,
-    START,
-    sinusoids,
-)
+from harken.adopt.fairseq import ACTIVATIONS, END, FIRST, MODEL_KEYS, NEVER, OFFSET, PIECES, START, sinusoids
 from harken.adopt.fairseq import languages_of as languages_in
 from harken.adopt.pieces import CONTROL, UNKNOWN, Piece, read_pieces, with_pieces
 from harken.data.tokenizers.byte_level import ByteLevelTokenizer

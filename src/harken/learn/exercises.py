@@ -172,7 +172,7 @@ def _random(*shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
     return tuple(torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
 
 
-CHAPTER_1 = {
+EXERCISES: dict[str, Exercise] = {  # of the chapters in their order
     "ex1a": Exercise(
         math.sqrt(2),
         "Two one-hot vectors differ in two places, by 1 in each, so every pair of words is equally far apart.",
@@ -204,9 +204,6 @@ CHAPTER_1 = {
             "This is the mean of -log p in bits; the perplexity is 2 to the power of it.": 2.0,
         },
     ),
-}
-
-CHAPTER_2 = {
     "ex2a": Exercise(
         lambda x, h, W_xh, W_hh, b: torch.tanh(W_xh @ x + W_hh @ h + b),
         "This one line is the whole network; a loop around it reads a sequence.",
@@ -249,9 +246,6 @@ CHAPTER_2 = {
             "You took w for 1: the derivative of w * w is 2 w.": 2.0,
         },
     ),
-}
-
-CHAPTER_3 = {
     "ex3a": Exercise(
         21,
         "0.8^20 is 0.0115 and 0.8^21 is 0.0092. With words, this is one sentence.",
@@ -293,9 +287,6 @@ CHAPTER_3 = {
             "A gradient below the limit is not removed; it stays as it is.": [0, 0],
         },
     ),
-}
-
-CHAPTER_4 = {
     "ex4a": Exercise(
         2480,
         "4 x (20 x 10 + 20 x 20 + 20): four times the RNN with the same sizes.",
@@ -329,9 +320,6 @@ CHAPTER_4 = {
         },
         (*_random((5,), (5,)), torch.linspace(0.1, 0.9, 5, dtype=torch.float64)),
     ),
-}
-
-CHAPTER_5 = {
     "ex5a": Exercise(
         0.18,
         "Multiply all four. Longer sentences have smaller probabilities, which is why losses use logarithms.",
@@ -356,9 +344,6 @@ CHAPTER_5 = {
             "You exchanged the numbers: there are 24^8 sentences, not 8^24.": 72,
         },
     ),
-}
-
-CHAPTER_6 = {
     "ex6a": Exercise(
         torch.softmax(torch.tensor([2.0, 1.0, 0.0]), 0).tolist(),
         "e^2, e^1 and e^0, divided by their sum: one more in the score means 2.7 times the weight.",
@@ -381,9 +366,6 @@ CHAPTER_6 = {
             "You divided by 3 after weighting; the weights sum to 1 already.": [4 / 3, 4 / 3],
         },
     ),
-}
-
-CHAPTER_7 = {
     "ex7a": Exercise(
         torch.softmax(torch.tensor([14.0, 12.0]), 0).tolist(),
         "The scores are 14 and 12, and only their difference counts. Undivided the weights would be 1 and 0.",
@@ -416,9 +398,6 @@ CHAPTER_7 = {
             "You added the probabilities; those of a sentence are multiplied.": 1.3,
         },
     ),
-}
-
-CHAPTER_8 = {
     "ex8a": Exercise(
         9.0,
         "The shares are 1/4, 1/4 and 1/2: the third layer counts as much as the other two together.",
@@ -462,15 +441,4 @@ CHAPTER_8 = {
             "You multiplied the power by 2; it is 2 to the power of 1/0.05.": 40.0,
         },
     ),
-}
-
-EXERCISES: dict[str, Exercise] = {
-    **CHAPTER_1,
-    **CHAPTER_2,
-    **CHAPTER_3,
-    **CHAPTER_4,
-    **CHAPTER_5,
-    **CHAPTER_6,
-    **CHAPTER_7,
-    **CHAPTER_8,
 }

@@ -6,7 +6,6 @@
                scikit-learn, the most frequent label
     numbers    ridge regression on the same features; without scikit-learn, the mean
     words      the most frequent tag of each word; of all words for an unknown one
-    pairs      the translation of the most similar training source (a translation memory, scikit-learn)
 
 The baselines of forecasts are in `harken.metrics.forecasting`, those of language models in
 `harken.models.language.ngram`.
@@ -37,7 +36,6 @@ MAX_EXAMPLES = 20_000  # more are sampled, so that a fit takes seconds
 MAX_CHARACTERS = 8_000_000  # of all texts together
 MAX_SCORES = 200_000  # examples times classes, which logistic regression computes in every step
 MAX_FEATURES = 50_000
-QUERIES = 64  # sources of a translation memory that are looked up at once
 SHORT_TEXT = 2.0  # words: of shorter texts, such as names, and of scripts without spaces the characters are counted
 WORD = re.compile(r"\w+")
 RIDGE = "ridge regression"
@@ -194,33 +192,6 @@ class _LinearLabels(Linear):
     def predict(self, values: Sequence[Any]) -> list[str]:  # type: ignore[override]
         """The label of every example."""
         return [str(label) for label in super().predict(values)]
-
-
-class TranslationMemory:
-    """The target of the training pair whose source is most similar: cosine of TF-IDF over characters, any script.
-
-    >>> memory = TranslationMemory(["黒い猫", "白い犬"], ["a black cat", "a white dog"])
-    >>> memory.translate(["黒い猫が", "犬"])
-    ['a black cat', 'a white dog']
-    """
-
-    name = "translation memory"
-    ngrams = 1, 4  # characters
-
-    def __init__(self, sources: Sequence[str], targets: Sequence[str]) -> None:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        self.features = TfidfVectorizer(analyzer="char", ngram_range=self.ngrams, sublinear_tf=True)
-        self.memory = self.features.fit_transform(sources)  # (N, F), rows of norm 1
-        self.targets = list(targets)
-
-    def translate(self, sources: Sequence[str]) -> list[str]:
-        """The target of the nearest neighbour of every source; of equally near ones the first."""
-        nearest: list[int] = []
-        for start in range(0, len(sources), QUERIES):
-            similarity = self.features.transform(sources[start : start + QUERIES]) @ self.memory.T
-            nearest += np.asarray(similarity.toarray().argmax(1)).tolist()
-        return [self.targets[index] for index in nearest]
 
 
 class NumberBaseline:

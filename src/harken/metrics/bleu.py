@@ -19,7 +19,7 @@ length of the nearest one. Lines may have different numbers of references.
 
 >>> round(corpus_bleu(["the black cat sleeps"], ["the black cat sleeps"]).value, 2)
 100.0
->>> round(multi_reference_bleu(["a red dot here now"], [["a dot", "a red dot here now"]]).value, 2)
+>>> round(multi_reference_score("bleu", ["a red dot here now"], [["a dot", "a red dot here now"]]).value, 2)
 100.0
 >>> corpus_bleu(["黑猫睡觉"], ["黑猫睡觉了"]).signature.split("|")[3]
 'tok:zh'
@@ -100,11 +100,6 @@ def corpus_score(metric: str, hypotheses: Sequence[str], references: Sequence[st
     """
     check_lines(hypotheses, references)
     return _score(_metric(metric, references), hypotheses, [list(references)])
-
-
-def multi_reference_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
-    """Corpus BLEU where every output has one or more references."""
-    return multi_reference_score("bleu", hypotheses, references)
 
 
 def multi_reference_score(metric: str, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:

@@ -74,19 +74,32 @@ class Exploration:
         return {"sliders": [asdict(slider) for slider in self.sliders]}
 
 
-def explore(name: str, given: Values, seed: int = 1, among: Mapping[str, Exploration] | None = None) -> dict[str, Any]:
+Draw = Callable[[Values, int], Drawn]
+EXPLORATIONS: dict[str, Exploration] = {}  # those of claims, by the names of these
+
+
+def exploration(name: str, *sliders: Slider, among: dict[str, Exploration] = EXPLORATIONS) -> Callable[[Draw], Draw]:
+    """A decorator that makes a function of chosen values and a seed the exploration of a name."""
+
+    def register(draw: Draw) -> Draw:
+        among[name] = Exploration(sliders, draw)
+        return draw
+
+    return register
+
+
+def explore(name: str, given: Values, seed: int = 1, among: Mapping[str, Exploration] = EXPLORATIONS) -> dict[str, Any]:
     """The figure of a claim, or of another of some explorations, for chosen values.
 
     Raises:
         UserError: it has no sliders.
     """
-    among = EXPLORATIONS if among is None else among
-    exploration = among.get(name)
-    if exploration is None:
+    chosen = among.get(name)
+    if chosen is None:
         raise UserError(f"{name} has no sliders; those that have: {', '.join(among)}")
-    values = {slider.key: slider.read(given.get(slider.key, slider.value)) for slider in exploration.sliders}
+    values = {slider.key: slider.read(given.get(slider.key, slider.value)) for slider in chosen.sliders}
     with one_thread():  # a second one slows small networks down
-        figure, sentence, *table = exploration.draw(values, seed)
+        figure, sentence, *table = chosen.draw(values, seed)
     drawn = {"values": values, "said": sentence, "figures": figures_json([figure])}
     return drawn | {"table": table[0]._asdict() if table else None}
 
@@ -94,6 +107,12 @@ def explore(name: str, given: Values, seed: int = 1, among: Mapping[str, Explora
 NETWORKS = {"no input": "quiet", "random inputs": "driven", "random matrix": "gaussian", "after training": "trained"}
 
 
+@exploration(
+    "vanishing",
+    Slider("s", "Largest singular value s", 0.5, 2.0, 0.05, 0.9),
+    Slider("width", "Units", 4, 128, 4, 32),
+    Slider("network", "Network", value="no input", choices=tuple(NETWORKS)),
+)
 def _vanishing(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.vanishing import DISTANCE, EXPLODED, VANISHED, gradient_lengths
 
@@ -114,6 +133,11 @@ def _vanishing(values: Values, seed: int) -> Drawn:
     return Figure("", [panel], f"Vanilla tanh RNN, {width} units, 8 sequences."), sentence
 
 
+@exploration(
+    "clipping",
+    Slider("scale", "Scale of the recurrent weights", 0.8, 3.0, 0.1, 2.0),
+    Slider("clip", "Clip at", 0.1, 5.0, 0.1, 1.0),
+)
 def _clipping(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.clipping import CHANCE, train
 
@@ -131,6 +155,7 @@ def _clipping(values: Values, seed: int) -> Drawn:
     return Figure("", panels, "Vanilla RNN, 64 units, echo of 3 steps, SGD."), f"{ends}."
 
 
+@exploration("cell-memory", Slider("bias", "Forget bias", -2.0, 8.0, 0.25, 3.0))
 def _cell_memory(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.cell_memory import keeper, predicted_half_life
 
@@ -155,6 +180,7 @@ def _cell_memory(values: Values, seed: int) -> Drawn:
     ), f"f = {forget:.4f}: half is left after {life:.3g} steps."
 
 
+@exploration("long-memory", Slider("delay", "Delay", 2, 60, 1, 10), Slider("updates", "Updates", 20, 300, 20, 100))
 def _long_memory(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.long_memory import accuracies
 
@@ -177,6 +203,7 @@ def _long_memory(values: Values, seed: int) -> Drawn:
     return Figure("", [panel], f"Trained on one delay, {updates} updates."), f"{sentence}."
 
 
+@exploration("saturation", Slider("width", "Width of a head", 4, 1024, 1, 256))
 def _saturation(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.saturation import KEYS, SCORES, WORDS, random_weights
 
@@ -203,6 +230,7 @@ def _saturation(values: Values, seed: int) -> Drawn:
     return Figure("", panels, f"Random queries and keys of unit variance, {KEYS} keys."), sentence
 
 
+@exploration("path-length", Slider("length", "Words", 4, 64, 4, 32))
 def _path_length(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.path_length import KINDS, hops
 
@@ -213,6 +241,11 @@ def _path_length(values: Values, seed: int) -> Drawn:
     return Figure("", [panel]), f"Rounds until the last of {length} outputs depends on the first input: {sentence}."
 
 
+@exploration(
+    "deep-stacks",
+    Slider("depth", "Layers", 2, 16, 1, 8),
+    Slider("cell", "Cell", value="LSTM", choices=("LSTM", "vanilla RNN")),
+)
 def _deep_stacks(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.deep_stacks import KINDS, signal_at_the_top
 
@@ -231,6 +264,12 @@ def _deep_stacks(values: Values, seed: int) -> Drawn:
     ), f"With {depths[-1]} layers: {sentence}."
 
 
+@exploration(
+    "averaging",
+    Slider("depth", "Layers", 1, 16, 1, 8),
+    Slider("width", "Width", 16, 128, 16, 32),
+    Slider("tokens", "Tokens", 2, 32, 1, 12),
+)
 def _averaging(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.averaging import STACKS, likeness
 
@@ -250,6 +289,12 @@ def _averaging(values: Values, seed: int) -> Drawn:
     ), f"What is left of the differences after {depth} layers: {sentence}."
 
 
+@exploration(
+    "quadratic",
+    Slider("length", "Words", 64, 1024, 64, 512),
+    Slider("width", "Width", 32, 256, 32, 64),
+    Slider("heads", "Heads", value="4", choices=("1", "2", "4", "8", "16", "32")),
+)
 def _quadratic(values: Values, seed: int) -> Drawn:
     from torch.utils.flop_counter import FlopCounterMode
 
@@ -278,6 +323,7 @@ def _quadratic(values: Values, seed: int) -> Drawn:
     return Figure("", [panel], f"One layer of width {width}, {heads} heads, counted in a forward pass."), sentence
 
 
+@exploration("both-ways", Slider("units", "Units", 4, 24, 4, 16), Slider("updates", "Updates", 20, 400, 20, 200))
 def _both_ways(values: Values, seed: int) -> Drawn:
     from harken.lab.claims.both_ways import DIRECTIONS, OFFSETS, train
 
@@ -291,51 +337,3 @@ def _both_ways(values: Values, seed: int) -> Drawn:
     }
     sentence = "; ".join(f"{kind} {sum(shares) / len(shares):.0%}" for kind, shares in ahead.items())
     return Figure("", [panel], "LSTMs of nearly equal size."), f"Right where the deciding word comes later: {sentence}."
-
-
-EXPLORATIONS = {
-    "vanishing": Exploration(
-        (
-            Slider("s", "Largest singular value s", 0.5, 2.0, 0.05, 0.9),
-            Slider("width", "Units", 4, 128, 4, 32),
-            Slider("network", "Network", value="no input", choices=tuple(NETWORKS)),
-        ),
-        _vanishing,
-    ),
-    "clipping": Exploration(
-        (
-            Slider("scale", "Scale of the recurrent weights", 0.8, 3.0, 0.1, 2.0),
-            Slider("clip", "Clip at", 0.1, 5.0, 0.1, 1.0),
-        ),
-        _clipping,
-    ),
-    "long-memory": Exploration(
-        (Slider("delay", "Delay", 2, 60, 1, 10), Slider("updates", "Updates", 20, 300, 20, 100)), _long_memory
-    ),
-    "cell-memory": Exploration((Slider("bias", "Forget bias", -2.0, 8.0, 0.25, 3.0),), _cell_memory),
-    "path-length": Exploration((Slider("length", "Words", 4, 64, 4, 32),), _path_length),
-    "quadratic": Exploration(
-        (
-            Slider("length", "Words", 64, 1024, 64, 512),
-            Slider("width", "Width", 32, 256, 32, 64),
-            Slider("heads", "Heads", value="4", choices=("1", "2", "4", "8", "16", "32")),
-        ),
-        _quadratic,
-    ),
-    "both-ways": Exploration(
-        (Slider("units", "Units", 4, 24, 4, 16), Slider("updates", "Updates", 20, 400, 20, 200)), _both_ways
-    ),
-    "saturation": Exploration((Slider("width", "Width of a head", 4, 1024, 1, 256),), _saturation),
-    "averaging": Exploration(
-        (
-            Slider("depth", "Layers", 1, 16, 1, 8),
-            Slider("width", "Width", 16, 128, 16, 32),
-            Slider("tokens", "Tokens", 2, 32, 1, 12),
-        ),
-        _averaging,
-    ),
-    "deep-stacks": Exploration(
-        (Slider("depth", "Layers", 2, 16, 1, 8), Slider("cell", "Cell", value="LSTM", choices=("LSTM", "vanilla RNN"))),
-        _deep_stacks,
-    ),
-}

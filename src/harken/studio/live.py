@@ -7,7 +7,7 @@ for a few seconds from generated text, once in a worker.
 from __future__ import annotations
 
 import random
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -24,19 +24,10 @@ from harken.models.build import build_encoder
 from harken.models.config import TransformerEncoderConfig
 from harken.models.heads.masked import MASK, MaskedModel, mask_tokens
 from harken.models.reader import Reader, TokenInput
-from harken.nn import (
-    GRU,
-    LSTM,
-    RNN,
-    AdditiveScore,
-    Attention,
-    SelfAttention,
-    SinusoidalPositions,
-    masked_softmax,
-)
+from harken.nn import GRU, LSTM, RNN, AdditiveScore, Attention, SelfAttention, SinusoidalPositions, masked_softmax
 from harken.nn.recurrent.trace import DirectionTrace
 from harken.nn.transformer.block import FeedForward
-from harken.studio.explorations import EXPLORATIONS, Drawn, Exploration, Slider, Table, Values
+from harken.studio.explorations import EXPLORATIONS, Drawn, Exploration, Slider, Table, Values, exploration
 
 PADDING, START, END = 0, 1, 2
 SIGNS = ("<padding>", "<start>", "<end>")
@@ -58,6 +49,12 @@ PLACES = {
     (7, "beam-written-out"): "beam",
     (8, "picture-of-a-gap"): "gap",
 }
+LIVE: dict[str, Exploration] = {}  # every name in PLACES
+live = partial(exploration, among=LIVE)
+
+
+def _share(key: str, label: str, value: float = 0.5, sets: tuple[str, ...] = ()) -> Slider:
+    return Slider(key, label, 0.0, 1.0, 0.05, value, sets=sets)
 
 
 class Text(NamedTuple):
@@ -97,6 +94,11 @@ def _bigrams() -> Tensor:
     return counts.log()
 
 
+@live(
+    "next-word",
+    Slider("word", "After the word", value="drinks", choices=("drinks", "the", "my", "she", "who", "because")),
+    Slider("temperature", "Temperature", 0.1, 3.0, 0.1, 1.0),
+)
 def _next_word(values: Values, seed: int) -> Drawn:
     text, scores, temperature = _phrasebook(), _bigrams(), values["temperature"]
     names, shares = _probable(scores[text.words.index(values["word"])] / temperature, text.words)
@@ -150,6 +152,12 @@ def _language_model(cell: str) -> LanguageModel:
     return model
 
 
+@live(
+    "steps",
+    Slider("words", "Words in the sentence", 2, len(LONG.split()), 1, 8),
+    Slider("step", "Step", 1, len(LONG.split()), 1, 8),
+    Slider("cell", "Network", value="RNN", choices=tuple(CELLS)),
+)
 def _steps(values: Values, seed: int) -> Drawn:
     text, model = _phrasebook(), _language_model(values["cell"])
     words = LONG.split()[: values["words"]]
@@ -182,6 +190,14 @@ def _steps(values: Values, seed: int) -> Drawn:
     return Figure("", [heat, gradient], f"{values['cell']}, 48 units, trained for 200 updates here."), sentence
 
 
+@live(
+    "gates",
+    _share("input_star", "Input gate at the star"),
+    _share("input_else", "Input gate elsewhere"),
+    _share("forget_star", "Forget gate at the star"),
+    _share("forget_else", "Forget gate elsewhere"),
+    _share("output", "Output gate"),
+)
 def _gates(values: Values, seed: int) -> Drawn:
     """An LSTM of one unit whose gates are set by biases: sigmoid(logit(p)) = p."""
     time, star = 24, 6
@@ -269,6 +285,7 @@ def _translator(attends: bool) -> Translator:
     return model.eval()
 
 
+@live("bottleneck", Slider("words", "Words in the sentence", 2, 10, 1, 4))
 @torch.no_grad()
 def _bottleneck(values: Values, seed: int) -> Drawn:
     length, rows = values["words"], []
@@ -299,6 +316,15 @@ def _bottleneck(values: Values, seed: int) -> Drawn:
 SOURCE = f"{NOUNS[0]} {ADJECTIVES[3]} {NOUNS[6]} {NOUNS[9]} {NOUNS[15]}"
 
 
+@live(
+    "weights",
+    Slider("place", "Word to write", 1, len(SOURCE.split()), 1, 2),
+    Slider("whose", "Weights", value="the network's", choices=("the network's", "mine")),
+    *(
+        _share(f"w{at}", f"My weight of {word}", 0.2, sets=("whose", "mine"))
+        for at, word in enumerate(SOURCE.split(), start=1)
+    ),
+)
 @torch.no_grad()
 def _weights(values: Values, seed: int) -> Drawn:
     model, words, written = _translator(True), SOURCE.split(), [START]
@@ -333,6 +359,18 @@ def _weights(values: Values, seed: int) -> Drawn:
     return Figure("", panels, f"It translates “{SOURCE}”: words turned round, an adjective behind its noun."), sentence
 
 
+@live(
+    "block",
+    Slider("words", "Words", 2, 12, 1, 6),
+    Slider("width", "Width", value="16", choices=("16", "32", "64")),
+    Slider("heads", "Heads", value="2", choices=("1", "2", "4", "8")),
+    Slider("positions", "Positions", value="no", choices=YES_NO),
+    Slider("attention", "Self-attention", value="yes", choices=YES_NO),
+    Slider("mask", "Causal mask", value="no", choices=YES_NO),
+    Slider("feedforward", "Feed-forward", value="no", choices=YES_NO),
+    Slider("residual", "Residual connections", value="no", choices=YES_NO),
+    Slider("norm", "Layer norm", value="no", choices=YES_NO),
+)
 @torch.no_grad()
 def _block(values: Values, seed: int) -> Drawn:
     words, width, heads, causal = values["words"], int(values["width"]), int(values["heads"]), values["mask"] == "yes"
@@ -398,6 +436,12 @@ def _block(values: Values, seed: int) -> Drawn:
     return Figure("", panels, "Before training: weights are random. At most four heads are drawn."), sentence, table
 
 
+@live(
+    "beam",
+    Slider("word", "First word", value="the", choices=("the", "my", "she", "we", "they", "a")),
+    Slider("beam", "Beam", 1, 10, 1, 3),
+    Slider("words", "Words to write", 1, 8, 1, 5),
+)
 @torch.no_grad()
 def _beam(values: Values, seed: int) -> Drawn:
     text, model = _phrasebook(), _language_model("GRU")
@@ -452,6 +496,11 @@ def _masked_model() -> tuple[MaskedModel, list[str]]:
     return model.eval(), words
 
 
+@live(
+    "gap",
+    Slider("sentence", "Sentence", value=GAPS[0], choices=GAPS),
+    Slider("place", "Hidden word", 1, max(len(one.split()) for one in GAPS), 1, 4),
+)
 @torch.no_grad()
 def _gap(values: Values, seed: int) -> Drawn:
     model, vocabulary = _masked_model()
@@ -467,76 +516,4 @@ def _gap(values: Values, seed: int) -> Drawn:
     return Figure("", [panel], "A masked model of two Transformer blocks, trained for 400 updates here."), sentence
 
 
-def _share(key: str, label: str, value: float = 0.5, sets: tuple[str, ...] = ()) -> Slider:
-    return Slider(key, label, 0.0, 1.0, 0.05, value, sets=sets)
-
-
-LIVE = {
-    "next-word": Exploration(
-        (
-            Slider("word", "After the word", value="drinks", choices=("drinks", "the", "my", "she", "who", "because")),
-            Slider("temperature", "Temperature", 0.1, 3.0, 0.1, 1.0),
-        ),
-        _next_word,
-    ),
-    "steps": Exploration(
-        (
-            Slider("words", "Words in the sentence", 2, len(LONG.split()), 1, 8),
-            Slider("step", "Step", 1, len(LONG.split()), 1, 8),
-            Slider("cell", "Network", value="RNN", choices=tuple(CELLS)),
-        ),
-        _steps,
-    ),
-    "gates": Exploration(
-        (
-            _share("input_star", "Input gate at the star"),
-            _share("input_else", "Input gate elsewhere"),
-            _share("forget_star", "Forget gate at the star"),
-            _share("forget_else", "Forget gate elsewhere"),
-            _share("output", "Output gate"),
-        ),
-        _gates,
-    ),
-    "bottleneck": Exploration((Slider("words", "Words in the sentence", 2, 10, 1, 4),), _bottleneck),
-    "weights": Exploration(
-        (
-            Slider("place", "Word to write", 1, len(SOURCE.split()), 1, 2),
-            Slider("whose", "Weights", value="the network's", choices=("the network's", "mine")),
-            *(
-                _share(f"w{at}", f"My weight of {word}", 0.2, sets=("whose", "mine"))
-                for at, word in enumerate(SOURCE.split(), start=1)
-            ),
-        ),
-        _weights,
-    ),
-    "block": Exploration(
-        (
-            Slider("words", "Words", 2, 12, 1, 6),
-            Slider("width", "Width", value="16", choices=("16", "32", "64")),
-            Slider("heads", "Heads", value="2", choices=("1", "2", "4", "8")),
-            Slider("positions", "Positions", value="no", choices=YES_NO),
-            Slider("attention", "Self-attention", value="yes", choices=YES_NO),
-            Slider("mask", "Causal mask", value="no", choices=YES_NO),
-            Slider("feedforward", "Feed-forward", value="no", choices=YES_NO),
-            Slider("residual", "Residual connections", value="no", choices=YES_NO),
-            Slider("norm", "Layer norm", value="no", choices=YES_NO),
-        ),
-        _block,
-    ),
-    "beam": Exploration(
-        (
-            Slider("word", "First word", value="the", choices=("the", "my", "she", "we", "they", "a")),
-            Slider("beam", "Beam", 1, 10, 1, 3),
-            Slider("words", "Words to write", 1, 8, 1, 5),
-        ),
-        _beam,
-    ),
-    "gap": Exploration(
-        (
-            Slider("sentence", "Sentence", value=GAPS[0], choices=GAPS),
-            Slider("place", "Hidden word", 1, max(len(one.split()) for one in GAPS), 1, 4),
-        ),
-        _gap,
-    ),
-    **{name: EXPLORATIONS[name] for name in PLACES.values() if name in EXPLORATIONS},
-}
+LIVE |= {name: EXPLORATIONS[name] for name in PLACES.values() if name in EXPLORATIONS}

@@ -1,14 +1,18 @@
 """The HTTP routes of the studio: the page at `/`, and what it asks under `/studio`.
 
-Files of runs are read here; whatever needs a model or runs an experiment is a task of a worker process.
+Files of runs are read here; whatever needs a model or runs an experiment is a task of a worker process. The files of
+the page all come from this host: the policy allows no other origin, no inline script and no inline style.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, File, Form, Request, UploadFile
@@ -22,8 +26,43 @@ from harken.serving.keys import Client
 from harken.serving.settings import ServerSettings
 from harken.studio import runs
 from harken.studio.library import Library
-from harken.studio.page import static_file
 from harken.studio.workers import Message, PoolLimits, WorkerPool
+
+STATIC = Path(__file__).parent / "static"
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+
+def static_names() -> list[str]:
+    """Every file of the page, as its path below `static`."""
+    return sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.suffix in TYPES)
+
+
+@cache
+def static_file(name: str) -> tuple[bytes, dict[str, str]] | None:
+    """Content and headers of a file of the page; None where there is none of this name."""
+    if name not in static_names():
+        return None
+    content = (STATIC / name).read_bytes()
+    tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+    return content, {**HEADERS, "Content-Type": TYPES[Path(name).suffix], "ETag": tag}
+
 
 MAX_TEXT = 5000  # characters of one sentence
 WAITING = '{"done": 0, "say": "waiting for another experiment to end"}'
@@ -191,61 +230,36 @@ def create_studio(library: Library, settings: ServerSettings, identify: Callable
     def documents(name: str) -> dict[str, str]:
         return runs.documents(library.folder(name))
 
-    @router.post("/studio/translate")
-    async def translate(request: Request, body: TranslateBody) -> Response:
-        return await stream(request, models_pool, "translate", body.model_dump())
+    def post(path: str, task: str, kind: type[BaseModel], pool: WorkerPool | None = None) -> None:
+        """A route whose body has the fields of a task; with a pool the events of that task are streamed."""
 
-    @router.post("/studio/alternatives")
-    async def alternatives(request: Request, body: AlternativesBody) -> Response:
-        return await run(request, "alternatives", body.model_dump())
+        async def answer(request: Request, body: Any) -> Response:
+            fields = body.model_dump()
+            return await (run(request, task, fields) if pool is None else stream(request, pool, task, fields))
 
-    @router.post("/studio/inside")
-    async def inside(request: Request, body: InsideBody) -> Response:
-        return await run(request, "inside", body.model_dump())
+        answer.__annotations__ = {"request": Request, "body": kind}
+        router.post(path)(answer)
 
-    @router.post("/studio/gates")
-    async def gates(request: Request, body: GatesBody) -> Response:
-        return await run(request, "gates", body.model_dump())
-
-    @router.post("/studio/gradients")
-    async def gradients(request: Request, body: GradientsBody) -> Response:
-        return await run(request, "gradients", body.model_dump())
-
-    @router.post("/studio/neighbours")
-    async def neighbours(request: Request, body: NeighboursBody) -> Response:
-        return await run(request, "neighbours", body.model_dump())
-
-    @router.post("/studio/beam")
-    async def beam(request: Request, body: Sentence) -> Response:
-        return await run(request, "beam", body.model_dump())
+    post("/studio/translate", "translate", TranslateBody, models_pool)
+    post("/studio/alternatives", "alternatives", AlternativesBody)
+    post("/studio/inside", "inside", InsideBody)
+    post("/studio/gates", "gates", GatesBody)
+    post("/studio/gradients", "gradients", GradientsBody)
+    post("/studio/neighbours", "neighbours", NeighboursBody)
+    post("/studio/beam", "beam", Sentence)
+    post("/studio/lab/explore", "explore", ExploreBody)
+    post("/studio/lab/run", "experiment", ExperimentBody, lab_pool)
+    post("/studio/learn/live", "live", ExploreBody)
+    post("/studio/learn/check", "check_answer", AnswerBody)
+    post("/studio/learn/run", "run_chapter", ChapterBody, lab_pool)
 
     @router.get("/studio/lab")
     async def claims(request: Request) -> Response:
         return await run(request, "claims", {})
 
-    @router.post("/studio/lab/explore")
-    async def explore(request: Request, body: ExploreBody) -> Response:
-        return await run(request, "explore", body.model_dump())
-
-    @router.post("/studio/lab/run")
-    async def run_experiment(request: Request, body: ExperimentBody) -> Response:
-        return await stream(request, lab_pool, "experiment", body.model_dump())
-
     @router.get("/studio/learn")
     async def chapters(request: Request) -> Response:
         return await run(request, "chapters", {})
-
-    @router.post("/studio/learn/live")
-    async def live(request: Request, body: ExploreBody) -> Response:
-        return await run(request, "live", body.model_dump())
-
-    @router.post("/studio/learn/check")
-    async def check_answer(request: Request, body: AnswerBody) -> Response:
-        return await run(request, "check_answer", body.model_dump())
-
-    @router.post("/studio/learn/run")
-    async def run_chapter(request: Request, body: ChapterBody) -> Response:
-        return await stream(request, lab_pool, "run_chapter", body.model_dump())
 
     @router.post("/studio/example")
     async def train_example(request: Request) -> Response:

@@ -16,7 +16,7 @@ from typing import Any
 
 from harken.errors import UserError
 from harken.files import atomic_write
-from harken.metrics.paired import PairedTest, holm, paired_t_test
+from harken.metrics.significance import PairedTest, holm, paired_t_test
 from harken.recipe.files import apply
 from harken.run_folders.comparing import paired_tests
 from harken.run_folders.frame import as_frame

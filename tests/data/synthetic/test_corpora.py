@@ -75,7 +75,7 @@ def test_what_follows_with_decides_its_place() -> None:
         tree = brackets.draw(random).target
         for tool in re.findall(r"\(PP with \(NP a (\w+)\)\)", tree):
             before = tree[: tree.index(f"(PP with (NP a {tool})")].rstrip()
-            assert (tool in brackets.TOOLS) == before.endswith(")")  # after a whole object, or inside one
+            assert (tool in brackets.WORDS["tools"]) == before.endswith(")")  # after a whole object, or inside one
 
 
 def test_code_is_python_and_one_for_each_instruction() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harken.data.synthetic import gestures, opinions, seasons, stories, two_senses
-from harken.data.synthetic.penfont.lines import penfont
+from harken.data.synthetic.penfont import penfont
 from harken.data.synthetic.phrasebook import load_phrasebook
 from harken.data.synthetic.phrasebook.splits import load_tagged_phrasebook
 from harken.data.synthetic.scenes.splits import load_scenes

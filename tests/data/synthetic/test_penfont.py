@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from harken.data.strokes.drawing import Drawing
-from harken.data.synthetic.penfont.glyphs import GLYPHS
-from harken.data.synthetic.penfont.hand import Hand
-from harken.data.synthetic.penfont.lines import DIGITS, LETTERS, LONGEST, penfont
+from harken.data.synthetic.penfont import DIGITS, GLYPHS, LETTERS, LONGEST, Hand, penfont
 from harken.errors import UserError
 
 NEAT = Hand(size=1.0, slant=0.0, gap=3.0, step=1.0, tremble=0.0, wander=0.0, joins=0.0)

@@ -3,8 +3,16 @@
 import numpy as np
 import pytest
 
-from harken.data.synthetic.scenes.scene import COLOURS, Thing, captions_of, draw_things, picture_of, relation
-from harken.data.synthetic.scenes.shapes import SHAPES, coverage
+from harken.data.synthetic.scenes.scene import (
+    COLOURS,
+    SHAPES,
+    Thing,
+    captions_of,
+    coverage,
+    draw_things,
+    picture_of,
+    relation,
+)
 from harken.data.synthetic.scenes.splits import load_scenes
 from harken.errors import UserError
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from harken.data.io.frame_rows import FrameRows
+from harken.data.io.ragged import FrameRows
 from harken.data.synthetic import gestures, opinions
 from harken.data.text.examples import Labelled, split_off
 from harken.errors import UserError

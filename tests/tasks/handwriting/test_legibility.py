@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.data.strokes.drawing import Drawing
-from harken.data.synthetic.penfont.hand import Hand
-from harken.data.tokenizers.character import CharacterTokenizer
+from harken.data.synthetic.penfont import Hand
+from harken.data.tokenizers.plain import CharacterTokenizer
 from harken.metrics.edits import edits
 from harken.tasks.handwriting.legibility import (
     Reading,

@@ -12,7 +12,7 @@ import torch
 
 import harken
 from harken.data.strokes.drawing import Drawing
-from harken.data.synthetic.penfont.lines import penfont
+from harken.data.synthetic.penfont import penfont
 from harken.errors import UserError
 from harken.inspection import gradient_flow
 from harken.recipe import load_recipe

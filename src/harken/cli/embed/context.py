@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from harken.cli.common import AsJson, examples, print_table
+from harken.cli.common import AsJson, examples, print_json, print_table
 from harken.cli.progress import counting
 from harken.tasks.interface import MAX_COUNT
 
@@ -61,7 +60,7 @@ def context(
             }
             for occurrence, row, rows in zip(chosen, table, near, strict=True)
         ]
-        print(json.dumps({"word": word, "layer": layer, "contexts": given}, ensure_ascii=False))
+        print_json({"word": word, "layer": layer, "contexts": given})
         return
     if len(chosen) > 1:
         headings = ["", *(str(number) for number in range(1, len(chosen) + 1))]

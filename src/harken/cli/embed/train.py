@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harken.cli.common import examples, format_seconds, output_folder
+from harken.cli.common import examples, folder_option, format_seconds
 from harken.cli.messages import logger
 from harken.cli.progress import counting, measuring
 from harken.tasks.interface import MAX_SEED
@@ -30,7 +30,7 @@ OF_WORD2VEC = {"negatives": 5, "tree": False, "sample": 1e-3, "ngrams": None, "d
 )
 def train(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Text, a sentence a line; also .gz, .xz.")],
-    out: Annotated[Path, typer.Option(parser=output_folder, metavar="DIRECTORY", help="Folder for the vectors.")],
+    out: Annotated[Path, folder_option("Folder for the vectors.")],
     method: Annotated[str, typer.Option(help="skipgram, cbow or glove.")] = "skipgram",
     width: Annotated[int, typer.Option(max=131_072, help="Dimensions.")] = 100,
     window: Annotated[

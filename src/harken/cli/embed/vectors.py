@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, print_table
+from harken.cli.common import AsJson, examples, print_json, print_table
 from harken.cli.messages import logger
 from harken.cli.progress import counting
 from harken.tasks.interface import MAX_COUNT
@@ -20,10 +19,7 @@ Vectors = Annotated[Path, typer.Argument(help="Folder of `harken embed train`, o
 Count = Annotated[int, typer.Option("--count", "-n", min=1, max=MAX_COUNT, help="How many words to show.")]
 
 
-@examples(
-    "harken embed neighbors runs/words river",
-    "harken embed neighbors vectors.bin river lake --json",
-)
+@examples("harken embed neighbors runs/words river", "harken embed neighbors vectors.bin river lake --json")
 def neighbors(
     vectors: Vectors,
     words: Annotated[list[str], typer.Argument(metavar="WORD...", help="Words to look around.")],
@@ -37,7 +33,7 @@ def neighbors(
     neighbours = {word: loaded.neighbors(word, count) for word in words}
     if as_json:
         given = {word: [{"word": name, "cosine": score} for name, score in near] for word, near in neighbours.items()}
-        print(json.dumps(given, ensure_ascii=False))
+        print_json(given)
         return
     for number, (word, near) in enumerate(neighbours.items()):
         if len(neighbours) > 1:
@@ -45,9 +41,7 @@ def neighbors(
         print_table(("word", "cosine"), [(name, f"{score:.4f}") for name, score in near])
 
 
-@examples(
-    "harken embed analogy runs/words man king woman",
-)
+@examples("harken embed analogy runs/words man king woman")
 def analogy(
     vectors: Vectors,
     a: Annotated[str, typer.Argument(help="a is to b ...")],
@@ -61,7 +55,7 @@ def analogy(
 
     neighbours = WordVectors.load(vectors).analogy(a, b, c, count)
     if as_json:
-        print(json.dumps([{"word": name, "cosine": score} for name, score in neighbours], ensure_ascii=False))
+        print_json([{"word": name, "cosine": score} for name, score in neighbours])
         return
     print_table(("word", "cosine"), [(name, f"{score:.4f}") for name, score in neighbours])
 
@@ -94,7 +88,7 @@ def evaluate(
         scores = evaluate_file(loaded, test)
         results += scores if groups else scores[-1:]
     if as_json:
-        print(json.dumps([asdict(result) for result in results], ensure_ascii=False))
+        print_json([asdict(result) for result in results])
         return
     rows = [
         (
@@ -175,12 +169,7 @@ def plot(
         shown = [name for word in around for name in [word, *(near for near, _ in loaded.neighbors(word, share - 1))]]
     with counting("Drawing"):
         picture = WordMap.of(
-            loaded,
-            shown,
-            methods=methods,
-            clusters=clusters,
-            perplexity=perplexity,
-            title=f"Words of {vectors.name}",
+            loaded, shown, methods=methods, clusters=clusters, perplexity=perplexity, title=f"Words of {vectors.name}"
         )
     atomic_write(out, picture.page())
     logger.info(f"Wrote {out}: {len(picture.words):,} words. Open it in a browser; it needs no network.")

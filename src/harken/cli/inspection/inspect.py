@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +16,7 @@ from harken.cli.common import (
     is_file,
     load_with_job,
     open_lines,
+    print_json,
     print_table,
     require_ending,
     show_figure,
@@ -194,7 +194,7 @@ def _show_summary(folder: Path, model: Any, job: Job, as_json: bool) -> None:
 
     summary = summarise(model.model)
     if as_json:
-        print(json.dumps({"model": str(folder), **summary.to_dict()}, ensure_ascii=False))
+        print_json({"model": str(folder), **summary.to_dict()})
         return
     rows = [(name, f"{count:,}", f"{100 * count / summary.total:.1f} %") for name, count in summary.parts.items()]
     print_table(("part", "parameters", "share"), [*rows, ("all", f"{summary.total:,}", "")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import traceback
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, output_folder, print_table
+from harken.cli.common import AsJson, examples, folder_option, print_json, print_table
 from harken.cli.messages import logger
 from harken.cli.progress import measuring
 from harken.errors import UserError
@@ -39,9 +38,7 @@ def lab(
     name: Annotated[
         str, typer.Argument(help="An experiment, `list`, or `all`.", autocompletion=complete_experiment)
     ] = "list",
-    out: Annotated[
-        Path, typer.Option(parser=output_folder, metavar="DIRECTORY", help="Folder for NAME.json and NAME.svg.")
-    ] = Path("runs/lab"),
+    out: Annotated[Path, folder_option("Folder for NAME.json and NAME.svg.")] = Path("runs/lab"),
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Another seed, another sample.")] = 1,
     sizes: Annotated[
         list[str] | None,
@@ -56,8 +53,7 @@ def lab(
     png: Annotated[bool, typer.Option("--png", help="Also write NAME.png.")] = False,
     html: Annotated[bool, typer.Option("--html", help="Also write NAME.html; of all: lab.html.")] = False,
     data: Annotated[
-        list[Path] | None,
-        typer.Option(help="Your own data, for alignment, ratios, distances; repeatable."),
+        list[Path] | None, typer.Option(help="Your own data, for alignment, ratios, distances; repeatable.")
     ] = None,
     sentence: Annotated[str | None, typer.Option(help="Your own sentence, in quotes, for why-attention.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: shows the way, proves nothing.")] = False,
@@ -121,7 +117,7 @@ def lab(
         logger.info(f"Wrote {out / 'lab.html'}")
     if as_json:
         values = [report.to_dict() for report in reports]
-        print(json.dumps(values if name == "all" else values[0], ensure_ascii=False))
+        print_json(values if name == "all" else values[0])
     elif name == "all":
         _summarise(reports, failed)
     if failed:
@@ -147,7 +143,7 @@ def _list(as_json: bool) -> None:
 
         keys = ("name", "statement", "shows", "parts", "sizes", "changes")
         listed = [plain({key: getattr(experiment, key) for key in keys}) for experiment in experiments]
-        print(json.dumps(listed, ensure_ascii=False))
+        print_json(listed)
         return
     rows = [(experiment.name, experiment.kinds, experiment.shows) for experiment in experiments]
     print_table(("name", "the claim is", "what it shows"), rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, Overrides, RecipeName, examples, output_folder, print_table
+from harken.cli.common import AsJson, Overrides, RecipeName, examples, folder_option, print_json, print_table
 from harken.cli.messages import logger
 
 if TYPE_CHECKING:
@@ -29,14 +28,9 @@ LEVELS = "▁▂▃▄▅▆▇█"
 )
 def ladder(
     recipe: RecipeName = "phrasebook-ladder",
-    out: Annotated[
-        Path,
-        typer.Option(
-            parser=output_folder,
-            metavar="DIRECTORY",
-            help="Folder for the models, a folder each, ladder.json and ladder.svg.",
-        ),
-    ] = Path("runs/ladder"),
+    out: Annotated[Path, folder_option("Folder for the models, a folder each, ladder.json and ladder.svg.")] = Path(
+        "runs/ladder"
+    ),
     rungs: Annotated[
         str | None,
         typer.Option(
@@ -73,7 +67,7 @@ def ladder(
         from harken.inspection.figure.values import plain
 
         values = [{**asdict(result), "converged": result.converged, "gain": result.gain} for result in results]
-        print(json.dumps(plain(values), ensure_ascii=False))
+        print_json(plain(values))
         return
     rows = [row(result) for result in results]
     print_table(HEADINGS, rows, always_named=True)

@@ -8,15 +8,13 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, output_folder
+from harken.cli.common import AsJson, examples, folder_option, print_json
 from harken.files import atomic_write
 
 
 @examples("harken learn", "harken learn --out notebooks")
 def learn(
-    out: Annotated[
-        Path | None, typer.Option(parser=output_folder, metavar="DIRECTORY", help="Write the chapters as .ipynb files.")
-    ] = None,
+    out: Annotated[Path | None, folder_option("Write the chapters as .ipynb files.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the chapters of the course, or write them as notebooks for Jupyter."""
@@ -30,7 +28,7 @@ def learn(
             atomic_write(path, content.encode())
         rows.append({"number": chapter.number, "title": chapter.title, "path": str(path)})
     if as_json:
-        typer.echo(json.dumps(rows, ensure_ascii=False))
+        print_json(rows)
         return
     for row in rows:
         typer.echo(f"{row['title']}: {row['path']}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, Overrides, examples, output_folder, print_table
+from harken.cli.common import AsJson, Overrides, examples, folder_option, print_json, print_table
 from harken.cli.messages import logger
 from harken.errors import UserError
 
@@ -27,10 +26,7 @@ def table2(
         Path | None, typer.Option(help="Development set: its first half is chosen by, the second is reported.")
     ] = None,
     dev_target: Annotated[Path | None, typer.Option(help="Its target side. Default: held out from training.")] = None,
-    out: Annotated[
-        Path,
-        typer.Option(parser=output_folder, metavar="DIRECTORY", help="Folder for runs, record, table and figures."),
-    ] = Path("runs/table2"),
+    out: Annotated[Path, folder_option("Folder for runs, record, table and figures.")] = Path("runs/table2"),
     budgets: Annotated[str, typer.Option(help="FLOPs of training, with commas.")] = "1e15,3e15,1e16",
     families: Annotated[
         str | None, typer.Option(help="Only these, with commas, such as lstm-attention,transformer-base. Default: all.")
@@ -75,7 +71,7 @@ def table2(
             table.run(jobs, seconds, logger.info)
     report = Report(table)
     if as_json:
-        print(json.dumps(report.to_dict(), ensure_ascii=False))
+        print_json(report.to_dict())
     else:
         print_table(report.HEADINGS, report.cells(), always_named=True)
     for path in report.save():

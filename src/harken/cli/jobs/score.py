@@ -7,13 +7,12 @@ plain      score                                          one line for each pair
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, ModelFolder, examples, load_for, open_lines
+from harken.cli.common import AsJson, ModelFolder, examples, load_for, open_lines, print_json
 from harken.errors import UserError
 
 CHUNK = 512  # pairs that are read before they are scored
@@ -58,7 +57,7 @@ def score(
                     "perplexity": round(scored.perplexity, 4),
                     "tokens": [{"piece": piece, "log_probability": round(value, 6)} for piece, value in pairs],
                 }
-                print(json.dumps(row, ensure_ascii=False))
+                print_json(row)
             elif tokens:
                 print(f"{scored.score:.4f}\t" + " ".join(f"{piece}:{value:.4f}" for piece, value in pairs))
             else:

@@ -14,10 +14,7 @@ from harken.cli.common import examples
 from harken.cli.messages import logger
 
 
-@examples(
-    "harken studio runs --open",
-    "harken studio runs/demo --port 8000",
-)
+@examples("harken studio runs --open", "harken studio runs/demo --port 8000")
 def studio(
     runs: Annotated[Path, typer.Argument(metavar="RUNS_DIR", help="Folder of runs, or one model folder.")] = Path(
         "runs"

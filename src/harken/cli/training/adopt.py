@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import examples, output_folder, use_of
+from harken.cli.common import examples, folder_option, use_of
 from harken.cli.messages import logger
 
 
 @examples("harken adopt opus-mt-en-fr --out runs/opus", "harken adopt nllb --out runs/nllb --pair eng_Latn-fra_Latn")
 def adopt(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder in Hugging Face's format.")],
-    out: Annotated[Path, typer.Option(parser=output_folder, metavar="DIRECTORY", help="A new or an empty folder.")],
+    out: Annotated[Path, folder_option("A new or an empty folder.")],
     pair: Annotated[
         str | None, typer.Option(metavar="SOURCE-TARGET", help="Languages of a multilingual model, such as en-fr.")
     ] = None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import examples, output_folder
+from harken.cli.common import examples, folder_option
 from harken.cli.jobs.translate import weights_of
 from harken.cli.messages import logger
 
@@ -20,7 +20,7 @@ def average(
     models: Annotated[
         list[Path], typer.Argument(metavar="MODEL MODEL...", help="Model folders that descend from one run.")
     ],
-    out: Annotated[Path, typer.Option(parser=output_folder, metavar="DIR", help="An empty or a new folder.")],
+    out: Annotated[Path, folder_option("An empty or a new folder.")],
     weights: Annotated[str | None, typer.Option(help="Weights of the models, such as 2,1. Default: equal.")] = None,
 ) -> None:
     """Average the weights of models of one network, such as a run that was continued or fine-tuned in several ways."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, Overrides, examples, format_bytes, format_seconds, print_table
+from harken.cli.common import AsJson, Overrides, examples, format_bytes, format_seconds, print_json, print_table
 from harken.cli.messages import logger
 from harken.cli.training.new import Pair, RecipeOrData, TargetColumn, Task, TextColumn, recipe_of
 
@@ -44,7 +43,7 @@ def check(
         with steps() as progress:
             report = run(chosen, others, measure=measure, progress=progress)
     if as_json:
-        print(json.dumps(report.to_dict(), ensure_ascii=False))
+        print_json(report.to_dict())
         return
     parts = ", ".join(f"{part} {count:,}" for part, count in report.parts.items() if count)
     rows = [

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, load_for, print_table
+from harken.cli.common import AsJson, examples, load_for, print_json, print_table
 from harken.cli.messages import logger
 from harken.errors import UserError
 from harken.files import open_output
@@ -64,7 +63,7 @@ def clean(
     removed = {reason: cleaner.counts[reason] for reason in REASONS if cleaner.counts[reason]}
     clean_pairs = cleaner.read - sum(removed.values())
     if as_json:
-        print(json.dumps({"read": cleaner.read, "removed": removed, "clean": clean_pairs}))
+        print_json({"read": cleaner.read, "removed": removed, "clean": clean_pairs})
         return
     rows = {"read": cleaner.read, **removed, "clean": clean_pairs}
     shares = [(name, f"{count:,}", f"{count / max(1, cleaner.read):.1%}") for name, count in rows.items()]

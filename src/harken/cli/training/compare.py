@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, print_table
+from harken.cli.common import AsJson, examples, print_json, print_table
 from harken.cli.messages import logger
 from harken.cli.progress import counting
 
@@ -39,7 +38,7 @@ def compare(
             write_outputs(run, split or "", load, tick)
     comparison = compare_runs(runs)
     if as_json:
-        print(json.dumps(comparison.to_dict(), ensure_ascii=False))
+        print_json(comparison.to_dict())
         return
     print_table(("recipe", *comparison.names), [(key, *values) for key, values in comparison.keys])
     print_table(("result", *comparison.names), [(name, *values) for name, values in comparison.rows])

@@ -5,7 +5,6 @@ The sentences are the corpus that ships (`harken.data.tatoeba`).
 
 from __future__ import annotations
 
-import json
 import shlex
 import signal
 import sys
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, output_folder, print_table
+from harken.cli.common import AsJson, examples, folder_option, print_json, print_table
 from harken.cli.jobs.translate import unknown_note
 from harken.cli.messages import logger
 from harken.cli.progress import counting
@@ -40,20 +39,9 @@ SENTENCES = {  # of our own making, with their references; none is in the traini
 PICTURED = 2  # the sentence whose alignment is drawn
 
 
-@examples(
-    "harken demo",
-    "harken demo --out runs/another",
-    "harken demo --open      (then the studio in the browser)",
-)
+@examples("harken demo", "harken demo --out runs/another", "harken demo --open      (then the studio in the browser)")
 def demo(
-    out: Annotated[
-        Path,
-        typer.Option(
-            parser=output_folder,
-            metavar="DIRECTORY",
-            help="Folder for the model and pictures; a finished one is reused.",
-        ),
-    ] = DEFAULT_OUT,
+    out: Annotated[Path, folder_option("Folder for the model and pictures; a finished one is reused.")] = DEFAULT_OUT,
     open_page: Annotated[
         bool, typer.Option("--open", help="Then open the studio with the model in the browser.")
     ] = False,
@@ -81,7 +69,7 @@ def demo(
             }
             for translation, reference in zip(best, SENTENCES.values(), strict=True)
         ]
-        print(json.dumps({"model": str(out), **result.to_dict(), "translations": translations}, ensure_ascii=False))
+        print_json({"model": str(out), **result.to_dict(), "translations": translations})
         return
     print(f"\nTest BLEU {result.bleu.value:.2f}   ({result.bleu.signature})")
     print(f"Test chrF {result.chrf.value:.2f}   ({result.chrf.signature})")

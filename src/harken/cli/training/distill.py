@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import Beam, Overrides, complete_recipe, examples, output_folder, print_table, use_of
+from harken.cli.common import Beam, Overrides, complete_recipe, examples, folder_option, print_table, use_of
 from harken.cli.jobs.translate import models_and_file, weights_of
 from harken.cli.messages import logger
 from harken.cli.progress import INTERVAL
@@ -34,12 +34,7 @@ def distill(
         ),
     ],
     out: Annotated[
-        Path,
-        typer.Option(
-            parser=output_folder,
-            metavar="DIRECTORY",
-            help="Folder for the student; its training pairs are beside it, in DIRECTORY.pairs.",
-        ),
+        Path, folder_option("Folder for the student; its training pairs are beside it, in DIRECTORY.pairs.")
     ],
     recipe: Annotated[
         str | None,

@@ -15,8 +15,9 @@ from harken.cli.common import (
     TextColumn,
     accepted_options,
     examples,
+    folder_option,
     load_with_job,
-    output_folder,
+    print_json,
     print_table,
 )
 from harken.cli.messages import logger
@@ -41,8 +42,7 @@ def evaluate(
         str | None, typer.Option(help="Instead of files: a split of the model's corpus: test, valid, test-long ...")
     ] = None,
     compare: Annotated[
-        Path | None,
-        typer.Option(help="Another model folder, or a file of translations, for a paired test."),
+        Path | None, typer.Option(help="Another model folder, or a file of translations, for a paired test.")
     ] = None,
     test: Annotated[
         str, typer.Option(help="The test of --compare: bootstrap (Koehn, 2004) or randomisation (Noreen, 1989).")
@@ -70,12 +70,7 @@ def evaluate(
     accept_changed_data: Annotated[
         bool, typer.Option("--accept-changed-data", help="Score the split although its files changed since training.")
     ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            parser=output_folder, metavar="DIRECTORY", help="Write scores, outputs and figures into this folder."
-        ),
-    ] = None,
+    out: Annotated[Path | None, folder_option("Write scores, outputs and figures into this folder.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Score a model on files, or on a split of its own corpus: by default `test`, and without one `valid`.
@@ -115,7 +110,7 @@ def evaluate(
         report["comparison"]["other"] = str(compare)
     written = [] if out is None else write_scores(out, scores, report)
     if as_json:
-        print(json.dumps(report, ensure_ascii=False))
+        print_json(report)
         return
     took = "" if scores.seconds is None else f" in {scores.seconds:.1f} s"
     split = "{name}: {{}}, {source}; {use}".format(**scores.split) if scores.split else "{}"

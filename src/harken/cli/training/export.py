@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from harken.cli.common import ModelFolder, examples, load_for, output_folder
+from harken.cli.common import ModelFolder, examples, folder_option, load_for
 from harken.cli.messages import logger
 
 
@@ -31,7 +31,7 @@ def export(
             ),
         ),
     ],
-    out: Annotated[Path, typer.Option(parser=output_folder, metavar="DIR", help="An empty or a new folder.")],
+    out: Annotated[Path, folder_option("An empty or a new folder.")],
 ) -> None:
     """Write a translator in another format: ONNX, CTranslate2, transformers, Argos, or a folder that stands alone."""
     from harken.export import export_model

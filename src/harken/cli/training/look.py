@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, print_table
+from harken.cli.common import AsJson, examples, print_json, print_table
 
 
 @examples("harken look reviews.csv", "harken look corpus/ --json")
-def look(
-    data: Annotated[str, typer.Argument(help="A file or folder of data.")],
-    as_json: AsJson = False,
-) -> None:
+def look(data: Annotated[str, typer.Argument(help="A file or folder of data.")], as_json: AsJson = False) -> None:
     """Look at data before training: columns, kinds, languages, lengths, labels, duplicates, the job and its command."""
     from harken.recipe.look import HEADINGS
     from harken.recipe.look import look as run
 
     report = run(data)
     if as_json:
-        print(json.dumps(report.to_dict(), ensure_ascii=False))
+        print_json(report.to_dict())
         return
     if report.columns:
         print_table(HEADINGS, report.column_rows)

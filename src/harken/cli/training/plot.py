@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, require_ending, save_figure
+from harken.cli.common import AsJson, examples, print_json, require_ending, save_figure
 from harken.cli.messages import logger
 
 
-@examples(
-    "harken plot runs/attention runs/rnn",
-    "harken plot runs/* --x minutes --out curves.html",
-)
+@examples("harken plot runs/attention runs/rnn", "harken plot runs/* --x minutes --out curves.html")
 def plot(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, running ones too.")],
     axis: Annotated[str, typer.Option("--x", help="What the curves run over: steps, minutes or tokens.")] = "steps",
@@ -34,6 +30,6 @@ def plot(
             logger.info(f"note: {run.folder} has no entries yet and is left out")
     save_figure(picture, out)
     if as_json:
-        print(json.dumps(picture.to_dict(), ensure_ascii=False))
+        print_json(picture.to_dict())
     elif out is None:
         print(picture)

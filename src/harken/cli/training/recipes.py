@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, complete_recipe, examples, print_table
+from harken.cli.common import AsJson, complete_recipe, examples, print_json, print_table
 from harken.cli.messages import logger
 from harken.errors import UserError
 from harken.files import atomic_write
 
 
-@examples(
-    "harken recipes",
-    "harken recipes phrasebook-transformer --out my.toml      (a file to start from)",
-)
+@examples("harken recipes", "harken recipes phrasebook-transformer --out my.toml      (a file to start from)")
 def recipes(
     name: Annotated[str | None, typer.Argument(help="Print this recipe.", autocompletion=complete_recipe)] = None,
     out: Annotated[Path | None, typer.Option(help="Write it to this file instead, to change and train.")] = None,
@@ -32,13 +28,13 @@ def recipes(
             raise UserError("--out needs a recipe's name, such as: harken recipes phrasebook-transformer --out my.toml")
         known = {name: describe(name) for name in recipe_names()}
         if as_json:
-            print(json.dumps([{"name": name, "trains": trains} for name, trains in known.items()], ensure_ascii=False))
+            print_json([{"name": name, "trains": trains} for name, trains in known.items()])
         else:
             print_table(("recipe", "what it trains"), list(known.items()))
         return
     text = recipe_text(name)
     if out is None and as_json:
-        print(json.dumps(tomllib.loads(text), ensure_ascii=False))
+        print_json(tomllib.loads(text))
         return
     if out is None:
         print(text, end="")

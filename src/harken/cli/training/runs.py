@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, examples, format_seconds, print_table
+from harken.cli.common import AsJson, examples, format_seconds, print_json, print_table
 from harken.cli.messages import logger
 
 if TYPE_CHECKING:
@@ -18,10 +17,7 @@ if TYPE_CHECKING:
 HEADINGS = ("run", "task", "model", "state", "done", "best validation", "tokens/s", "data wait", "trained", "changed")
 
 
-@examples(
-    "harken runs runs",
-    "harken runs runs --json",
-)
+@examples("harken runs runs", "harken runs runs --json")
 def runs(
     folder: Annotated[Path, typer.Argument(help="Folder with run folders in it, or below.")] = Path("runs"),
     as_json: AsJson = False,
@@ -31,7 +27,7 @@ def runs(
 
     listed = find_runs(folder)
     if as_json:
-        print(json.dumps([run.to_dict() for run in listed], ensure_ascii=False))
+        print_json([run.to_dict() for run in listed])
         return
     if not listed:
         logger.info(f"{folder} holds no runs; harken train RECIPE --out {folder / 'NAME'} makes one")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from harken.cli.common import AsJson, examples, output_folder, print_table, require_ending, save_figure
+from harken.cli.common import AsJson, examples, folder_option, print_json, print_table, require_ending, save_figure
 from harken.cli.messages import logger
 from harken.cli.training.new import RecipeOrData
 from harken.errors import Interrupted
@@ -23,12 +22,7 @@ from harken.errors import Interrupted
 def sweep(
     recipe: RecipeOrData,
     out: Annotated[
-        Path,
-        typer.Option(
-            parser=output_folder,
-            metavar="DIRECTORY",
-            help="Folder for the trials, each a run folder, and for sweep.json and sweep.csv.",
-        ),
+        Path, folder_option("Folder for the trials, each a run folder, and for sweep.json and sweep.csv.")
     ] = Path("runs/sweep"),
     overrides: Annotated[
         list[str] | None,
@@ -44,8 +38,7 @@ def sweep(
         typer.Option(min=1, help="Draw this many settings at random, not all combinations. Default with a range: 10."),
     ] = None,
     halving: Annotated[
-        bool,
-        typer.Option("--halving", help="Train all settings for a share of the budget; the best third goes on."),
+        bool, typer.Option("--halving", help="Train all settings for a share of the budget; the best third goes on.")
     ] = False,
     baseline: Annotated[
         str | None, typer.Option(metavar="NAME", help="Setting to test against, such as cell=lstm. Default: the first.")
@@ -91,7 +84,7 @@ def sweep(
     if plot is not None:
         save_figure(results.plot(), plot)
     if as_json:
-        print(json.dumps(results.to_dict(), ensure_ascii=False))
+        print_json(results.to_dict())
         return
     headings, rows = results.rows()
     print_table(headings, rows, always_named=True)

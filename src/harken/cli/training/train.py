@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from harken.cli import STARTED
-from harken.cli.common import Overrides, examples, output_folder, use_of
+from harken.cli.common import Overrides, examples, folder_option, use_of
 from harken.cli.messages import logger
 from harken.cli.training.new import Pair, RecipeOrData, TargetColumn, Task, TextColumn, recipe_of
 from harken.errors import Interrupted
@@ -27,14 +27,7 @@ from harken.training.folder import is_follower, launcher, request
 )
 def train(
     recipe: RecipeOrData,
-    out: Annotated[
-        Path,
-        typer.Option(
-            parser=output_folder,
-            metavar="DIRECTORY",
-            help="Folder for the model; everything a run leaves behind is in it.",
-        ),
-    ],
+    out: Annotated[Path, folder_option("Folder for the model; everything a run leaves behind is in it.")],
     overrides: Overrides = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Delete the run in the folder and start over.")] = False,
@@ -70,12 +63,7 @@ def train(
         recipe,
         out.parent / f"{out.name}.toml",
         overrides,
-        {
-            "task": task,
-            "text": text_column,
-            "target": target_column,
-            "pair": pair,
-        },
+        {"task": task, "text": text_column, "target": target_column, "pair": pair},
         (["harken", "train", recipe], ["--out", str(out), *settings]),
         keep=asked.resume,
         replace=asked.restart,

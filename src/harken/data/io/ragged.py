@@ -6,6 +6,9 @@ and a batch would be a loop; here it is one indexing operation.
 >>> rows = Ragged.of([np.array([5, 6, 7]), np.array([8])])
 >>> [part.tolist() for part in rows.padded([1, 0], fill=0)]
 [[[8, 0, 0], [5, 6, 7]], [1, 3]]
+>>> frames, lengths = FrameRows([np.ones((2, 3)), np.ones((1, 3))]).gather(np.array([1, 0]))
+>>> frames.shape, lengths.tolist(), frames[0, 1].tolist()
+(torch.Size([2, 2, 3]), [1, 2], [0.0, 0.0, 0.0])
 """
 
 from __future__ import annotations
@@ -14,8 +17,11 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from harken.data.batching import BLOCK
+from harken.errors import UserError
 
 
 class Ragged:
@@ -61,3 +67,29 @@ class Ragged:
         rows = np.full((*inside.shape, *self.flat.shape[1:]), fill, dtype=dtype or self.flat.dtype)
         rows[inside] = self.flat[(starts[:, None] + columns)[inside]]
         return rows, lengths
+
+
+class FrameRows(Ragged):
+    """Rows of frames (T, C) of real numbers: `TokenRows` for signals."""
+
+    def __init__(self, examples: Sequence[np.ndarray], channels: int | None = None) -> None:
+        """
+        Raises:
+            UserError: an example without frames, with a number of channels of its own, or with no finite number.
+        """
+        wide = channels if channels is not None else (examples[0].shape[1] if len(examples) else 1)
+        for number, example in enumerate(examples, start=1):
+            if example.ndim != 2 or example.shape[1] != wide or not len(example):
+                raise UserError(
+                    f"signal {number} has shape {example.shape}; give (time, channels) with {wide} channels and at "
+                    "least one frame, as in training"
+                )
+            if not np.isfinite(example).all():
+                raise UserError(f"signal {number} has a value that is missing or infinite; fill it, or leave it out")
+        rows = Ragged.of(examples, (wide,), np.float32)
+        super().__init__(rows.flat, rows.offsets)
+
+    def gather(self, indices: Sequence[int] | np.ndarray) -> tuple[Tensor, Tensor]:
+        """(frames (B, T, C) padded with zeros, lengths (B,)) of the chosen rows."""
+        frames, lengths = self.padded(indices, 0.0)
+        return torch.from_numpy(frames), torch.from_numpy(lengths)

@@ -43,11 +43,6 @@ from harken.errors import UserError
 
 SERIES, VALUE = "series", "value"  # the columns of a table with a series a row, as a table with a step a row
 NOTHING = {"", "na", "n/a", "nan", "null", "none", "?", "-"}
-OFF_GRID, MOST_OFF_GRID = (
-    0.25,
-    0.01,
-)  # steps that a date may lie beside its grid, and the share of dates that lie further
-MOST_MISSING = 0.5  # share of the steps of a series; beyond it its rows have no step
 MOST_DUPLICATES = 0.2  # share of the rows; beyond it they are several series
 
 

@@ -1,11 +1,13 @@
-"""Signals with labels out of files: arrays of frames (T, C), one for each example.
+r"""Signals with labels out of files: arrays of frames (T, C), one for each example.
 
     ts       .ts of the UEA archive
     arrays   .npz: values (N, T, C), labels (N,), and where rows are shorter lengths (N,); or .npy without labels
     steps    a table with a row a time step, in windows    `harken.data.series.step_tables`
     rows     an example a row: numbers, then the label
     ucr      an example a row: the label, then numbers, as the UCR archive has them
-    arff     .arff of the UCR and UEA archives             `harken.data.series.arff`
+    arff     .arff of the UCR and UEA archives: a row an example, its label last
+                 univariate      1.2,0.7,...,left
+                 multivariate    '1.2,0.7\n4.1,4.0',left      the channels of one example in quotes, divided by \n
 
 >>> frames, label = parse_row("0, 100, 62, 99, 7", frame=2)
 >>> frames.tolist(), label
@@ -14,11 +16,14 @@
 >>> channels, label = parse_line("1,2,3:4,5,6:left")
 >>> channels.tolist(), label
 ([[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]], 'left')
+>>> parse_arff("'1,2,3\\n4,5,6',left")[0].tolist() == channels.tolist()
+True
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -26,15 +31,16 @@ import numpy as np
 
 from harken.data.io.files import ending, read_arrays, read_lines, require_file
 from harken.data.io.table import CELL_BYTES, is_number
-from harken.data.series.arff import data_lines, parse_arff
 from harken.data.series.step_tables import read_steps
 from harken.data.text.examples import Labelled
 from harken.data.text.examples_config import ExamplesConfig
 from harken.errors import UserError
 
+QUOTED = re.compile(r"""^(['"])(.*)\1\s*,\s*(.*)$""")
+
 
 def parse_line(line: str) -> tuple[np.ndarray, str]:
-    """Frames (T, C) and the label.
+    """Frames (T, C) and the label of a line of .ts.
 
     Raises:
         ValueError: no number, a missing value, or channels of different lengths.
@@ -42,29 +48,50 @@ def parse_line(line: str) -> tuple[np.ndarray, str]:
     *channels, label = line.split(":")
     if not channels:
         raise ValueError("there is no colon before the class")
+    return _frames_of(channels), label.strip()
+
+
+def parse_arff(line: str) -> tuple[np.ndarray, str]:
+    """Frames (T, C) and the label of a row of ARFF.
+
+    Raises:
+        ValueError: as `parse_line`.
+    """
+    quoted = QUOTED.match(line)
+    channels, label = (
+        (quoted[2].split("\\n"), quoted[3]) if quoted else ([line.rpartition(",")[0]], line.rpartition(",")[2])
+    )
+    return _frames_of(channels), label.strip().strip("'\"")
+
+
+def _frames_of(channels: Sequence[str]) -> np.ndarray:
+    """(T, C) of channels whose numbers stand between commas."""
     columns = [np.array([float(number) for number in channel.split(",")], np.float32) for channel in channels]
     if len({len(column) for column in columns}) != 1:
         raise ValueError("its channels have different lengths")
-    frames = np.stack(columns, axis=1)
-    if not np.isfinite(frames).all():
+    return _finite(np.stack(columns, axis=1))
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    if not len(values) or not np.isfinite(values).all():
         raise ValueError("a value is missing or infinite")
-    return frames, label.strip()
+    return values
 
 
-def read_ts(path: Path) -> Labelled:
-    """Every example of a file.
+def data_lines(path: Path, kind: str) -> Iterator[tuple[int, str]]:
+    """The lines after @data with their numbers; `kind` is what errors call such a file.
 
     Raises:
-        UserError: the file and line, and what is wrong with it.
+        UserError: there is no @data, or values have time stamps.
     """
     lines = enumerate(read_lines(path, CELL_BYTES), start=1)
     for number, line in lines:
-        line = line.strip().lower()
-        if line.startswith("@timestamps true"):
+        head = line.strip().lower()
+        if head.startswith("@timestamps true"):
             raise UserError(f"{path}, line {number} says that values have time stamps; write the values alone")
-        if line.startswith("@data"):
-            return _parsed(path, lines, parse_line, "example of a .ts file")
-    raise UserError(f"{path} has no line @data, so it is no .ts file; check its format")
+        if head.startswith("@data"):
+            return lines
+    raise UserError(f"{path} has no line @data, so it is no {kind} file; check its format")
 
 
 def _parsed(
@@ -124,9 +151,7 @@ def parse_row(line: str, frame: int) -> tuple[np.ndarray, str]:
     values = np.array([float(number) for number in numbers], dtype=np.float32)
     if not len(values) or len(values) % frame:
         raise ValueError(f"{len(values)} numbers do not make frames of {frame}")
-    if not np.isfinite(values).all():
-        raise ValueError("a value is missing or infinite")
-    return values.reshape(-1, frame), label
+    return _finite(values).reshape(-1, frame), label
 
 
 def _rows(path: Path, data: ExamplesConfig) -> Labelled:
@@ -148,9 +173,7 @@ def parse_ucr(line: str) -> tuple[np.ndarray, str]:
     while numbers and numbers[-1].lower() == "nan":
         numbers.pop()
     values = np.array([float(number) for number in numbers], dtype=np.float32)
-    if not len(values) or not np.isfinite(values).all():
-        raise ValueError("a value is missing or infinite")
-    return values[:, None], f"{float(label):g}" if is_number(label) else label
+    return _finite(values)[:, None], f"{float(label):g}" if is_number(label) else label
 
 
 def _ucr(path: Path, data: ExamplesConfig) -> Labelled:
@@ -158,7 +181,12 @@ def _ucr(path: Path, data: ExamplesConfig) -> Labelled:
 
 
 def _arff(path: Path, data: ExamplesConfig) -> Labelled:
-    return _parsed(path, data_lines(path), parse_arff, "row of numbers and a label")
+    lines = (item for item in data_lines(path, "ARFF") if not item[1].startswith("%"))  # comments
+    return _parsed(path, lines, parse_arff, "row of numbers and a label")
+
+
+def _ts(path: Path, data: ExamplesConfig) -> Labelled:
+    return _parsed(path, data_lines(path, ".ts"), parse_line, "example of a .ts file")
 
 
 def _arrays(path: Path, data: ExamplesConfig) -> Labelled:
@@ -179,7 +207,7 @@ def _arrays(path: Path, data: ExamplesConfig) -> Labelled:
 
 
 READERS: dict[str, Callable[[Path, ExamplesConfig], Labelled]] = {
-    "ts": lambda path, data: read_ts(path),
+    "ts": _ts,
     "arrays": _arrays,
     "steps": read_steps,
     "rows": _rows,

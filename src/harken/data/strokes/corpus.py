@@ -16,7 +16,7 @@ from harken.data.prepared.scan import RowKind
 from harken.data.splits import content_key, digest, size_of
 from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.files import drawing_of, read_npz, read_strokes
-from harken.data.synthetic.penfont.lines import penfont
+from harken.data.synthetic.penfont import penfont
 from harken.errors import UserError
 from harken.paths import PathStr
 

@@ -37,15 +37,8 @@ class StrokeBatch:
 
     def to(self, device: torch.device | str) -> StrokeBatch:
         """The batch on another device."""
-        texts, counts = self.characters, self.character_lengths
-        return StrokeBatch(
-            self.before.to(device),
-            self.movement.to(device),
-            self.marks.to(device),
-            self.lengths.to(device),
-            None if texts is None else texts.to(device),
-            None if counts is None else counts.to(device),
-        )
+        given = {name: tensor for name, tensor in vars(self).items() if tensor is not None}
+        return StrokeBatch(**{name: tensor.to(device) for name, tensor in given.items()})
 
 
 class StrokeRows(Ragged):
@@ -69,10 +62,4 @@ class StrokeRows(Ragged):
         over = (steps == lengths[:, None] - 1).astype(np.float32)
         texts = (None, None) if self.texts is None else self.texts.gather(chosen)
         movement, marks = np.ascontiguousarray(points[..., :2]), np.stack([points[..., 2], over], -1)
-        tensors = (
-            torch.from_numpy(before),
-            torch.from_numpy(movement),
-            torch.from_numpy(marks),
-            torch.from_numpy(lengths),
-        )
-        return StrokeBatch(*tensors, *texts)
+        return StrokeBatch(*map(torch.from_numpy, (before, movement, marks, lengths)), *texts)

@@ -98,12 +98,7 @@ def trained_format(data: ExamplesConfig) -> str | None:
     files = [data.train] if isinstance(data.train, str) else data.train
     if data.format != "auto" or not files:
         return None if data.format == "auto" else data.format
-    return "folder" if Path(files[0]).is_dir() else by_name(Path(files[0])) or "prefix"
-
-
-def by_name(path: Path) -> str | None:
-    """`table` where the name of the file says so."""
-    return "table" if is_table(path) else None
+    return "folder" if Path(files[0]).is_dir() else "table" if is_table(files[0]) else "prefix"
 
 
 def looks_like_trees(lines: Iterable[str]) -> bool:
@@ -119,7 +114,7 @@ def labelled_format(path: Path, data: ExamplesConfig) -> str:
         return "arrays" if path.suffix in (".npz", ".npy") else data.format
     if path.is_dir():
         return "folder"
-    if by_name(path):
+    if is_table(path):
         return "table"
     if trained in ("table", "prefix"):
         return trained
@@ -130,7 +125,7 @@ def _labelled_format(path: Path, data: ExamplesConfig, labels: Collection[str]) 
     if path.is_dir():
         return "folder"
     trained = trained_format(data)
-    if by_name(path):
+    if is_table(path):
         return "table"
     if trained not in ("prefix", "trees", "table"):
         return LINES

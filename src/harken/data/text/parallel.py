@@ -73,7 +73,8 @@ def corpus_of_table(config: Any, table: Mapping[str, list[Any]]) -> Corpus:
     Raises:
         UserError: a column that is not there, or a cell without anything.
     """
-    chosen = [list(table)[column] if isinstance(column, int) else column for column in _columns(config)]
+    columns_given = config.source_column, config.target_column
+    chosen = [list(table)[column] if isinstance(column, int) else column for column in columns_given]
     names = [name or default for name, default in zip(chosen, _text_columns(table), strict=True)]
     columns, skipped = read_table(table, names), Counter[str]()
     refuse_gaps(columns, names)
@@ -84,10 +85,6 @@ def corpus_of_table(config: Any, table: Mapping[str, list[Any]]) -> Corpus:
         raise nothing_left("train", ["the table"], skipped)
     parts = divide(PAIRS, pairs, held_out_sizes(config, ()), config.seed, [], reason=LEFT_OUT)
     return _corpus(config, config.name or "table", parts, {}, skipped)
-
-
-def _columns(config: Any) -> tuple[int | str | None, int | str | None]:
-    return config.source_column, config.target_column
 
 
 def _text_columns(table: Mapping[str, list[Any]]) -> tuple[str, str]:

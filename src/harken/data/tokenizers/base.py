@@ -2,7 +2,7 @@
 
     bpe, unigram   subwords (sentencepiece), NAME.model       `harken.data.tokenizers.subword`
     word           words and punctuation, NAME.json           `harken.data.tokenizers.word`
-    character      characters, NAME.json                      `harken.data.tokenizers.character`
+    character      characters, NAME.json                      `harken.data.tokenizers.plain`
     byte-level bpe, wordpiece     of adopted models, NAME.json `harken.data.tokenizers.byte_level`, `.wordpiece`
     plain word, plain character   just as the text has them   `harken.data.tokenizers.plain`
 
@@ -24,9 +24,8 @@ import numpy as np
 
 from harken.data.text.scripts import UNSPACED, is_unspaced, script_of, script_shares
 from harken.data.tokenizers.byte_level import ByteLevelTokenizer
-from harken.data.tokenizers.character import CharacterTokenizer
 from harken.data.tokenizers.marks import MarkedTokenizer, token_ids
-from harken.data.tokenizers.plain import PlainCharacterTokenizer, PlainWordTokenizer
+from harken.data.tokenizers.plain import CharacterTokenizer, PlainCharacterTokenizer, PlainWordTokenizer
 from harken.data.tokenizers.subword import SubwordTokenizer
 from harken.data.tokenizers.vocabulary import VocabularyTokenizer, read_vocabulary
 from harken.data.tokenizers.word import WordTokenizer

@@ -2,12 +2,18 @@ r"""Words and characters just as a text has them, for language models: nothing i
 
     plain word         what stands between white space; <unk> in a text is the unknown word
     plain character    every character, spaces and tabs included
+    character          every character, but white space of any kind is one space
 
 >>> PlainWordTokenizer.train(["the <unk> fell N %"], size=100).encode("the stock fell")
 [7, 1, 6]
 >>> tokenizer = PlainCharacterTokenizer.train(["a  b"], size=100)
 >>> tokenizer.decode(tokenizer.encode("b  a"))
 'b  a'
+>>> tokenizer = CharacterTokenizer.train(["a cab"], size=100)
+>>> tokenizer.decode(tokenizer.encode("back  a cab"))
+'bac⁇ a cab'
+>>> tokenizer.word_of(tokenizer.encode("a cab"), "a cab")
+[0, 1, 1, 1, 1]
 """
 
 from __future__ import annotations
@@ -89,3 +95,14 @@ class PlainCharacterTokenizer(VocabularyTokenizer):
                 inside = True
             words.append(min(word, last))
         return words
+
+
+class CharacterTokenizer(PlainCharacterTokenizer):
+    """Text as characters; white space of any kind is one space, which belongs to the word that follows it."""
+
+    kind: ClassVar[str] = "character"
+
+    @staticmethod
+    def clean(text: str) -> str:
+        """The text with single spaces between its words."""
+        return " ".join(text.split())

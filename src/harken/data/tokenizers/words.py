@@ -3,7 +3,7 @@
 What spaces divide is a word. Where it has letters of a script without spaces (`harken.data.text.scripts`), its pieces
 are the words: marks stay with their letter, and letters of spaced scripts beside each other stay together.
 
->>> from harken.data.tokenizers.character import CharacterTokenizer
+>>> from harken.data.tokenizers.plain import CharacterTokenizer
 >>> text = "the cat 黒い猫 ok"
 >>> tokenizer = CharacterTokenizer.train([text], size=100)
 >>> words_of(tokenizer, tokenizer.encode(text), text)[0]

@@ -78,7 +78,8 @@ def count_pairs(
 
     _each(lambda block: scan(block, counting), range(blocks), threads)
     tiles = np.concatenate([[0], following.cumsum()])
-    home = tempfile.TemporaryDirectory(prefix="harken-pairs-", dir=folder) if _is_large(tiles[-1]) else None
+    is_large = tiles[-1] * PAIR_BYTES > IN_MEMORY
+    home = tempfile.TemporaryDirectory(prefix="harken-pairs-", dir=folder) if is_large else None
     pairs = Pairs(**_arrays(int(tiles[-1]), Path(home.name) if home else None), tiles=tiles, folder=home)
     following[:] = tiles[:-1]
     _each(lambda block: scan(block, pairs), range(blocks), threads)
@@ -95,10 +96,6 @@ def _each(work: Callable[[int], None], numbers: Iterable[int], threads: int) -> 
     with ThreadPoolExecutor(threads, "harken-pairs") as pool:
         for _ in pool.map(work, numbers):
             pass
-
-
-def _is_large(count: int) -> bool:
-    return count * PAIR_BYTES > IN_MEMORY
 
 
 def _arrays(count: int, folder: Path | None) -> dict[str, NDArray[Any]]:

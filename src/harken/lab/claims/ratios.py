@@ -124,10 +124,12 @@ def run(settings: Settings, progress: Progress) -> Findings:
     holds, verdict = judge(pairs, totals, not settings.files)
     if missing:
         verdict = f"the text has no {' and no '.join(missing)}; {verdict}"
-    rows: list[list[Cell]] = [[k, *_row(pairs[k], totals), PAPER[k], _enough(pairs[k])] for k in PAPER]
+    rows: list[list[Cell]] = [
+        [k, *_row(pairs[k], totals), PAPER[k], "enough" if min(pairs[k]) >= ENOUGH else "too few"] for k in PAPER
+    ]
     columns = ["k", f"with {ICE}", f"with {STEAM}", f"P(k|{ICE})", f"P(k|{STEAM})", "ratio", "paper", "counts"]
     groups = [
-        Group("counted", [ratio(pairs[k], totals) if _is_drawn(pairs[k]) else math.nan for k in PAPER]),
+        Group("counted", [ratio(pairs[k], totals) if min(pairs[k]) > 0 else math.nan for k in PAPER]),
         Group("paper", list(PAPER.values())),
     ]
     marks = [Mark(1.0, "no preference")]
@@ -142,14 +144,6 @@ def _row(pair: tuple[int, int], totals: tuple[int, int]) -> list[Cell]:
     shares = [f"{count / total:.2g}" if total else "-" for count, total in zip(pair, totals, strict=True)]
     value = ratio(pair, totals)
     return [*pair, *shares, f"{value:.3g}" if math.isfinite(value) else "-"]
-
-
-def _enough(pair: tuple[int, int]) -> str:
-    return "enough" if min(pair) >= ENOUGH else "too few"
-
-
-def _is_drawn(pair: tuple[int, int]) -> bool:
-    return min(pair) > 0
 
 
 EXPERIMENT = Experiment(

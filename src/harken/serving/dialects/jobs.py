@@ -27,7 +27,7 @@ from harken.serving.dialects.native import (
 )
 from harken.serving.dialects.parameters import parameters_of
 from harken.serving.dialects.schemas import body_of, request_fields, search_of
-from harken.serving.errors import ApiError, TooLong
+from harken.serving.errors import ApiError
 from harken.serving.keys import Client
 from harken.serving.operations import operations_of
 from harken.serving.registry import ServedModel
@@ -61,8 +61,6 @@ class Route:
         if isinstance(operation, Interface) and operation.has_languages:
             return await translate(operation, self.task, body, request, client)
         items = [item] if item is not None else items_of(operation.input, body)
-        if len(items) > serving.settings.max_texts:
-            raise TooLong(f"send at most {serving.settings.max_texts:,} examples at a time")
         options = {name: getattr(body, name) for name in request_fields(operation.options)}
         try:
             if isinstance(operation, Interface):

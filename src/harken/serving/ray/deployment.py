@@ -56,9 +56,9 @@ def application(arguments: ApplicationSettings) -> Any:
     serve = ray.serve
     settings, models = arguments.settings, [absolute(model) for model in arguments.models]
     device, resources, capacity = _resources(ray.cluster_resources(), settings.device)
-    settings = settings.model_copy(
-        update={"device": device, **{name: _absolute(getattr(settings, name)) for name in _paths(settings)}}
-    )
+    given = {name: getattr(settings, name) for name in ("api_keys", "suggestions", "state")}
+    paths = {name: path.expanduser().absolute() for name, path in given.items() if path is not None}
+    settings = settings.model_copy(update={"device": device, **paths})
     least = max(1, settings.workers)
     scaling = {
         "min_replicas": least,
@@ -121,14 +121,6 @@ def absolute(model: str) -> str:
     if not at or Path(model).is_dir():
         return str(expand_user(model).absolute())
     return f"{expand_user(folder).absolute()}@{pair}"
-
-
-def _paths(settings: ServerSettings) -> list[str]:
-    return [name for name in ("api_keys", "suggestions", "state") if getattr(settings, name) is not None]
-
-
-def _absolute(path: Path) -> Path:
-    return path.expanduser().absolute()
 
 
 def run(arguments: ApplicationSettings, host: str, port: int, announce: Callable[[str], None] = print) -> None:

@@ -24,6 +24,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -153,16 +154,6 @@ def _decode(data: bytes, encoding: str) -> str:
 Parsed = tuple[list[Document], Callable[[list[str]], str]]
 
 
-def read_plain(text: str) -> Parsed:
-    """A text."""
-    return [read_text(text)], "".join
-
-
-def read_page(text: str) -> Parsed:
-    """A page."""
-    return [read_html(text)], "".join
-
-
 def _spliced(text: str, spans: Sequence[tuple[int, int]], contents: Sequence[str]) -> str:
     """A text with other contents in some spans, which follow each other."""
     parts, last = [], 0
@@ -237,17 +228,12 @@ CLASS_TAG = re.compile(r"<([a-z]++)(\.[^\s<>]++)")  # <c.yellow> of .vtt, whose 
 ENTITY = re.compile(r"&(?!(?:amp|lt|gt|nbsp|lrm|rlm);)")
 
 
-def read_srt(text: str) -> Parsed:
-    """The text of every cue; numbers and times stay, as do cues without text."""
-    return _read_cues(text, has_entities=False)
+def read_cues(text: str, has_entities: bool) -> Parsed:
+    """The text of every cue; numbers and times stay, as do cues without text and, in .vtt, header, notes and styles.
 
-
-def read_vtt(text: str) -> Parsed:
-    """As .srt, with entities; the header, notes and styles have no times, so they stay."""
-    return _read_cues(text, has_entities=True)
-
-
-def _read_cues(text: str, has_entities: bool) -> Parsed:
+    Args:
+        has_entities: whether the text has those of .vtt.
+    """
     spans: list[tuple[int, int]] = []
     gaps = [(0, 0), *(match.span() for match in BLANK_LINES.finditer(text)), (len(text), len(text))]
     for (_, start), (end, _) in pairwise(gaps):
@@ -312,10 +298,10 @@ def _wrapped(text: str, count: int) -> list[str]:
 
 
 READERS: dict[str, Callable[[str], Parsed]] = {
-    ".txt": read_plain,
-    ".html": read_page,
-    ".htm": read_page,
+    ".txt": lambda text: ([read_text(text)], "".join),
+    ".html": lambda text: ([read_html(text)], "".join),
+    ".htm": lambda text: ([read_html(text)], "".join),
     ".po": read_po,
-    ".srt": read_srt,
-    ".vtt": read_vtt,
+    ".srt": partial(read_cues, has_entities=False),
+    ".vtt": partial(read_cues, has_entities=True),
 }

@@ -24,27 +24,19 @@ from typing import Literal, NamedTuple
 from harken.serving.text.atoms import Atom, Tags, atoms_of, has_letters
 from harken.serving.text.rendering import TagText, escaped
 
-INLINE = frozenset(
-    (
-        *("a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "g", "i"),
-        *("ins", "label", "mark", "nobr", "q", "s", "small", "span", "strike", "strong", "sub", "sup", "time", "tt"),
-        *("u", "var", "x"),
-    )
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+INLINE = _names(
+    "a abbr acronym b bdi bdo big cite data del dfn em font g i ins label mark nobr q s small span strike strong sub "
+    "sup time tt u var x"
 )
-VOID = frozenset(
-    (
-        *("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track"),
-        "wbr",
-    )
-)
-INLINE_VOID = frozenset(("img", "input", "wbr"))
-COPIED = frozenset(
-    (
-        *("code", "kbd", "samp", "pre", "script", "style", "svg", "math", "template", "textarea", "noscript"),
-        *("object", "iframe"),
-    )
-)
-INLINE_COPIED = frozenset(("code", "kbd", "samp", "svg", "math"))
+VOID = _names("area base br col embed hr img input link meta param source track wbr")
+INLINE_VOID = _names("img input wbr")
+COPIED = _names("code kbd samp pre script style svg math template textarea noscript object iframe")
+INLINE_COPIED = _names("code kbd samp svg math")
 RAW_TEXT = ("script", "style")
 MAX_DEPTH = 32  # open inline tags around a word; deeper ones are opaque pieces
 START = re.compile("<[a-zA-Z]")

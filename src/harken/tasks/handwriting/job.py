@@ -14,7 +14,7 @@ from harken.data.strokes.corpus import StrokeCorpus, read_strokes_corpus, table_
 from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.files import read_npz, read_strokes
 from harken.data.tokenizers.base import Tokenizer
-from harken.data.tokenizers.character import CharacterTokenizer
+from harken.data.tokenizers.plain import CharacterTokenizer
 from harken.errors import UserError
 from harken.inspection.pictures.drawings import InkPicture
 from harken.inspection.pictures.picture import Picture

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from harken.data.strokes.corpus import read_strokes_corpus
 from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.rows import StrokeRows
-from harken.data.synthetic.penfont.lines import penfont
+from harken.data.synthetic.penfont import penfont
 from harken.data.tokenizers.base import Tokenizer
 from harken.metrics.edits import edits
 from harken.nn.masks import length_mask

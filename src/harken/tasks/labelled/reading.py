@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from harken.data.io.frame_rows import FrameRows
+from harken.data.io.ragged import FrameRows
 from harken.data.io.token_rows import CHUNK, TokenRows
 from harken.data.rows import Columns, id_type, rows_of
 from harken.data.text.examples_config import ExamplesConfig

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.io.frame_rows import FrameRows
+from harken.data.io.ragged import FrameRows
 from harken.data.io.token_rows import TokenRows
 from harken.data.rows import rows_of
 from harken.data.series.framed import Framed

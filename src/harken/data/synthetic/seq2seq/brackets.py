@@ -24,21 +24,6 @@ LONGEST = 16  # words of a sentence, its full stop counted
 DEEPEST = 2  # clauses inside clauses
 
 WORDS = load_vocabulary("seq2seq")["brackets"]
-ACTORS, THINGS, TOOLS, MARKS, ADJECTIVES, DETERMINERS, SLEEPING, SEEING, SAYING, PLACES = (
-    WORDS[name]
-    for name in (
-        "actors",
-        "things",
-        "tools",
-        "marks",
-        "adjectives",
-        "determiners",
-        "sleeping",
-        "seeing",
-        "saying",
-        "places",
-    )
-)
 
 
 def draw(random: Random) -> Pair:
@@ -57,15 +42,15 @@ def sentence(random: Random, depth: int) -> str:
 
 def actor(random: Random, depth: int) -> str:
     """Who: a noun with what belongs to it."""
-    parts = [random.choice(DETERMINERS)]
+    parts = [random.choice(WORDS["determiners"])]
     if random.random() < 0.35:
-        parts.append(random.choice(ADJECTIVES))
-    parts.append(random.choice(ACTORS))
+        parts.append(random.choice(WORDS["adjectives"]))
+    parts.append(random.choice(WORDS["actors"]))
     choice = random.random()
     if choice < 0.12:
-        parts.append(f"(PP with (NP a {random.choice(MARKS)}))")
+        parts.append(f"(PP with (NP a {random.choice(WORDS['marks'])}))")
     elif choice < 0.22:
-        parts.append(f"(PP of (NP the {random.choice(ACTORS)}))")
+        parts.append(f"(PP of (NP the {random.choice(WORDS['actors'])}))")
     elif choice < 0.45 and depth < DEEPEST:
         parts.append(f"(SBAR that {relative(random, depth + 1)})")
     return f"(NP {' '.join(parts)})"
@@ -75,24 +60,27 @@ def relative(random: Random, depth: int) -> str:
     """The noun is who does it, or (half as often) whom it is done to."""
     if random.random() < 0.67:
         return verb_phrase(random, depth)
-    return f"(S {actor(random, depth)} (VP {random.choice(SEEING)}))"
+    return f"(S {actor(random, depth)} (VP {random.choice(WORDS['seeing'])}))"
 
 
 def verb_phrase(random: Random, depth: int) -> str:
     """The action of a sentence: what is done, to whom, with what and where."""
     choice = random.random()
     if choice < 0.15 and depth < DEEPEST:
-        return f"(VP {random.choice(SAYING)} (SBAR that {sentence(random, depth + 1)}))"
+        return f"(VP {random.choice(WORDS['saying'])} (SBAR that {sentence(random, depth + 1)}))"
     if choice < 0.4:
-        parts = [random.choice(SLEEPING)]
+        parts = [random.choice(WORDS["sleeping"])]
     elif choice < 0.6:
-        parts = [random.choice(SEEING), f"(NP {random.choice(DETERMINERS)} {random.choice(THINGS)})"]
+        parts = [
+            random.choice(WORDS["seeing"]),
+            f"(NP {random.choice(WORDS['determiners'])} {random.choice(WORDS['things'])})",
+        ]
     else:
-        parts = [random.choice(SEEING), actor(random, depth)]
+        parts = [random.choice(WORDS["seeing"]), actor(random, depth)]
         if "(SBAR" not in parts[-1] and random.random() < 0.25:  # after a clause one could not tell who holds it
-            parts.append(f"(PP with (NP a {random.choice(TOOLS)}))")
+            parts.append(f"(PP with (NP a {random.choice(WORDS['tools'])}))")
     if depth == 0 and random.random() < 0.25:  # inside a clause one could not tell whose place it is
-        parts.append(f"(PP {random.choice(PLACES)} (NP the {random.choice(THINGS)}))")
+        parts.append(f"(PP {random.choice(WORDS['places'])} (NP the {random.choice(WORDS['things'])}))")
     return f"(VP {' '.join(parts)})"
 
 

@@ -20,18 +20,7 @@ from matplotlib.font_manager import FontProperties
 from harken.inspection.figure.palette import LIGHT, css
 from harken.inspection.figure.paper import charts, media, tables
 from harken.inspection.figure.paper.style import POINT, TEXT, Drawn, Hint, label_of
-from harken.inspection.figure.spec import (
-    Bars,
-    Figure,
-    Heat,
-    Images,
-    Lines,
-    Panel,
-    Raster,
-    Strips,
-    Strokes,
-    Tokens,
-)
+from harken.inspection.figure.spec import Bars, Figure, Heat, Images, Lines, Panel, Raster, Strips, Strokes, Tokens
 from harken.inspection.figure.text import printable, wrap
 from harken.inspection.figure.tree import Tree
 

@@ -1,1 +1,0 @@
-"""Penfont: lines of handwriting in a font of single strokes, written by generated hands."""
