@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from types import UnionType
-from typing import Any, Self, Union, get_args, get_origin
+from typing import Any, ClassVar, NamedTuple, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
@@ -39,6 +39,7 @@ __all__ = [
     "TRAIN",
     "Recipe",
     "Section",
+    "TableColumn",
     "as_recipe",
     "describe",
     "load_recipe",
@@ -55,6 +56,20 @@ TRAIN: Any = Field(  # of every job: a recipe without the table trains for ten m
 )
 
 
+class TableColumn(NamedTuple):
+    """A column of a table that a job reads or predicts."""
+
+    key: str | None  # of `[data]`, which names the column; None: of texts, each a line of the training file
+    kinds: tuple[str, ...]  # of its cells, as `harken.data.io.columns` has them, or "list"; the likeliest first
+    noun: str  # of a cell, for messages
+    names: tuple[str, ...] = ()  # usual ones, in lower case
+    is_joined: bool = False  # whether several columns may be read as one
+
+
+TEXT_NAMES = ("text", "sentence", "review", "content", "body", "question", "message", "tweet")
+TEXT_LINES = TableColumn(None, ("text",), "text", TEXT_NAMES)
+
+
 class Section(BaseModel):
     """A table of a recipe: unknown keys are errors, and no value is changed after it was read."""
 
@@ -66,6 +81,10 @@ class Recipe(Section):
 
     TOML has no null, so the string "none" unsets an optional key: `clip_norm = "none"`.
     """
+
+    input_column: ClassVar[TableColumn | None] = None  # of tables that recipes are inferred from, and of estimators
+    target_column: ClassVar[TableColumn | None] = None
+    cuts_at_end: ClassVar[bool] = False  # whether held-out parts are cut off the end of the data, and not drawn
 
     task: str = Field(description="the job")
     train: TrainConfig = TRAIN
@@ -101,6 +120,11 @@ class Recipe(Section):
     def written_paths(self) -> dict[str, str]:
         """Key -> path as the recipe or the override has it, before it was made absolute."""
         return self._written_paths
+
+    @classmethod
+    def default_tables(cls, texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Tables of an inferred recipe that suit texts like these, beside `[data]` and `[train]`."""
+        return {}
 
     def require_data(self, origin: str) -> None:
         """Raise a UserError that names the missing keys if the recipe needs data that does not ship."""

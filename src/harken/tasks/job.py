@@ -187,7 +187,6 @@ class Job:
     interface: ClassVar[Interface | None] = None  # of its command, route and form; None: it has none of them
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = ()  # what `prepare` may write beside the weights
     options: ClassVar[frozenset[str]] = frozenset()  # of the command line that this job takes and others do not
-    cuts_at_end: ClassVar[bool] = False  # whether held-out parts are cut off the end of the data, and not drawn
     scored_files: ClassVar[str] = "files"  # what may be scored in place of a split
 
     @property
@@ -287,7 +286,9 @@ class Job:
         scores: Scores = score(model, examples, progress, **options)
         scores.notes += notes
         if name is not None:
-            scores.split = describe_split(getattr(model.recipe, "data", None), name, self.cuts_at_end, scores.count)
+            scores.split = describe_split(
+                getattr(model.recipe, "data", None), name, model.recipe.cuts_at_end, scores.count
+            )
         if baseline := self.refit_baseline(model, examples):
             compare(scores, model.folder, name, baseline)
         return scores

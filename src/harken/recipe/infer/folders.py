@@ -13,10 +13,10 @@ from harken.data.io.files import ending, read_lines
 from harken.errors import UserError
 from harken.recipe.infer.columns import AUDIO, IMAGES, Table
 from harken.recipe.infer.files import infer_babi, infer_file
-from harken.recipe.infer.inferred import Conversion, Inferred
+from harken.recipe.infer.inferred import Conversion, Inferred, data_fields
 from harken.recipe.infer.pairs import choose_pair, infer_aligned, infer_language_folder, language_files
 from harken.recipe.infer.questions import train_command
-from harken.recipe.infer.tables import text_tokenizer
+from harken.registry import recipe_class
 
 TABLES = (".csv", ".tsv", ".jsonl", ".conllu", ".conll", ".ts")
 DOCUMENTS = ("README", "LICENSE", "LICENCE", "CITATION", "CHANGELOG")  # files about data
@@ -157,12 +157,13 @@ def _splits(folder: Path, tables: list[Path], task: str | None, text: str | None
         raise UserError(f"{folder} has {len(tables)} tables ({shown}); give one of them, or name one train")
     first = train[0] if train else tables[0]
     inferred = infer_file(first, task, text, target)
-    if inferred.task in ("forecast", "caption"):
-        return inferred
+    known = data_fields(inferred.task)
     for split, words in HELD_OUT.items():
+        if split not in known:
+            continue
         other = [path for path in tables if path != first and any(word in path.name.lower() for word in words)]
         if len(other) == 1:
-            inferred.data[split] = {"source": str(other[0])} if inferred.task == "translate" else str(other[0])
+            inferred.data[split] = {"source": str(other[0])} if "source" in inferred.data else str(other[0])
     return inferred
 
 
@@ -170,7 +171,7 @@ def _by_class(folder: Path, texts: list[Path]) -> Inferred:
     rows = [[line, path.stem] for path in texts for line in list(read_lines(path))[:MOST_LINES] if line.strip()]
     if not rows:
         raise UserError(f"{folder} holds empty text files only; give files with a text a line")
-    tables = text_tokenizer([line for line, _ in rows])
+    tables = recipe_class("classify").default_tables([line for line, _ in rows])
     data = {"train": str(folder), "format": "folder"}
     is_cut = max(Counter(label for _, label in rows).values()) >= MOST_LINES
     sample = Table(str(folder), ["text", "label"], rows, is_cut=is_cut)

@@ -38,6 +38,7 @@ class Inferred:
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)  # others than [data] and [train]
     conversions: dict[str, Conversion] = field(default_factory=dict)  # by the key of [data] that names the file
     sample: Table | None = field(default=None, repr=False)  # rows that were looked at
+    unit: str = "rows"  # of the sample: rows, or words of sentences that blank lines divide
     facts: Callable[[], dict[str, str]] = dict  # further ones for `harken look`, which take a reading of the data
 
     def values(self, minutes: float = MINUTES, overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -83,6 +84,12 @@ class Inferred:
         """The file of a conversion beside the recipe `path`."""
         part = "" if key in ("train", "source") else f".{key}"
         return path.with_name(f"{path.stem}{part}{self.conversions[key].ending}")
+
+
+def data_fields(task: str) -> Mapping[str, Any]:
+    """The keys of `[data]` in recipes of a job."""
+    fields: Mapping[str, Any] = recipe_class(task).model_fields["data"].annotation.model_fields
+    return fields
 
 
 def _default_architecture(task: str) -> dict[str, str]:

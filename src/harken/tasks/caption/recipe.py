@@ -12,7 +12,7 @@ from harken.errors import UserError
 from harken.models.captioning.config import ImageConfig, RegionsConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.paths import PathStr
-from harken.recipe import Recipe, Section
+from harken.recipe import Recipe, Section, TableColumn
 from harken.search.config import SearchConfig
 
 
@@ -77,6 +77,9 @@ class CaptionSearchConfig(SearchConfig):
 
 class CaptionRecipe(Recipe):
     """Recipe for image captioning."""
+
+    input_column = TableColumn("image_column", ("image",), "picture", ("image", "path", "file"))
+    target_column = TableColumn("caption_column", ("text", "label"), "caption", ("caption",))
 
     task: Literal["caption"] = Field("caption", description="the job")
     data: CaptionDataConfig = Field(description="where the images and captions come from")

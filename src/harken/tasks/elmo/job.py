@@ -147,7 +147,6 @@ class ElmoJob(LinesJob):
 
     predictor = Elmo
     interface = INTERFACE
-    cuts_at_end = True
     artifacts = (VOCABULARY,)
 
     def context_shape(self, recipe: ElmoRecipe) -> tuple[int, int]:

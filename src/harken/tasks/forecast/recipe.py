@@ -12,7 +12,7 @@ from harken.data.series.series import Layout
 from harken.errors import UserError
 from harken.models.forecasting.config import ForecasterConfig, RecurrentForecasterConfig
 from harken.paths import PathStr
-from harken.recipe import Recipe
+from harken.recipe import Recipe, TableColumn
 
 
 def _current_fill(rule: Any) -> Any:
@@ -97,6 +97,9 @@ class ForecastDataConfig(DataTable):
 
 class ForecastRecipe(Recipe):
     """Recipe for forecasting."""
+
+    target_column = TableColumn("target_column", ("number",), "number")
+    cuts_at_end = True
 
     task: Literal["forecast"] = Field("forecast", description="the job")
     data: ForecastDataConfig = Field(description="the series and their splits by time")

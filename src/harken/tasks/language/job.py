@@ -76,7 +76,6 @@ class LanguageJob(Job):
     predictor = LanguageModel
     artifacts = (TOKENIZER,)
     interface = INTERFACE
-    cuts_at_end = True
 
     def load_data(self, recipe: LanguageRecipe) -> TextCorpus:
         return read_texts(recipe.data)

@@ -183,7 +183,6 @@ class MaskedJob(LinesJob):
     predictor = MaskedLanguageModel
     artifacts = (TOKENIZER,)
     interface = INTERFACE
-    cuts_at_end = True
 
     def prepare_data(self, recipe: MaskedRecipe, text: TextCorpus, folder: Path, resuming: bool) -> Prepared:
         start, config, seed = recipe.model.start, recipe.tokenizer, recipe.train.seed

@@ -11,7 +11,7 @@ from harken.models.config import EncoderConfig
 from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig, in_one_table
 from harken.models.recurrent.config import RecurrentEncoderConfig
 from harken.paths import BaseDir, FilesInDir
-from harken.recipe import Recipe, Section
+from harken.recipe import Recipe, Section, TableColumn
 from harken.tasks.folders import require_folder
 
 Column = Annotated[int, Field(ge=0)] | str
@@ -97,6 +97,9 @@ class TagsConfig(Section):
 
 class TagRecipe(Recipe):
     """Recipe for tagging."""
+
+    input_column = TableColumn("word_column", ("list",), "list of words", ("tokens", "words"))
+    target_column = TableColumn("tag_column", ("list",), "list of tags", ("tags", "labels", "ner_tags"))
 
     task: Literal["tag"] = Field("tag", description="the job")
     data: TagDataConfig = Field(description="where the tagged sentences come from")

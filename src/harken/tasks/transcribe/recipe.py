@@ -14,7 +14,7 @@ from harken.models.config import EncoderConfig
 from harken.models.convolutional.config import FrontConfig
 from harken.models.recurrent.config import RecurrentEncoderConfig
 from harken.paths import PathStr
-from harken.recipe import Recipe
+from harken.recipe import TEXT_NAMES, Recipe, TableColumn
 from harken.search.config import CtcSearchConfig
 
 Range = tuple[float, float]
@@ -101,6 +101,9 @@ class TranscribeDataConfig(DataTable):
 
 class TranscribeRecipe(Recipe):
     """Recipe for transcription."""
+
+    input_column = TableColumn("audio_column", ("audio",), "recording", ("audio", "path", "file"))
+    target_column = TableColumn("text_column", ("text", "label"), "text", TEXT_NAMES)
 
     task: Literal["transcribe"] = Field("transcribe", description="the job")
     data: TranscribeDataConfig = Field(description="where the recordings come from")
