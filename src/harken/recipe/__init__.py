@@ -24,6 +24,7 @@ from types import UnionType
 from typing import Any, ClassVar, NamedTuple, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from harken.errors import UserError
 from harken.paths import paths_in
@@ -120,6 +121,12 @@ class Recipe(Section):
     def written_paths(self) -> dict[str, str]:
         """Key -> path as the recipe or the override has it, before it was made absolute."""
         return self._written_paths
+
+    @classmethod
+    def data_fields(cls) -> dict[str, FieldInfo]:
+        """The keys of `[data]`."""
+        tables = config_classes(cls.model_fields["data"].annotation) if "data" in cls.model_fields else []
+        return {key: field for table in tables for key, field in table.model_fields.items()}
 
     @classmethod
     def default_tables(cls, texts: Sequence[str]) -> dict[str, dict[str, Any]]:

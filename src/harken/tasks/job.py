@@ -187,6 +187,7 @@ class Job:
     interface: ClassVar[Interface | None] = None  # of its command, route and form; None: it has none of them
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = ()  # what `prepare` may write beside the weights
     options: ClassVar[frozenset[str]] = frozenset()  # of the command line that this job takes and others do not
+    estimator: ClassVar[str | None] = None  # "module:class"; None: derived from the columns that the recipe declares
     scored_files: ClassVar[str] = "files"  # what may be scored in place of a split
 
     @property
@@ -250,6 +251,14 @@ class Job:
             UserError: the folder does not hold together.
         """
         return self.predictor.load(folder, recipe, device)
+
+    def read_table(self, recipe: Any, table: dict[str, list[Any]]) -> Any:
+        """The examples of a table in memory as `held_out` gives those of a split, for the score of an estimator.
+
+        Raises:
+            UserError: bad data, or a job that reads no tables.
+        """
+        raise UserError(f"examples of the task {recipe.task!r} are not read from a table; its job has no read_table")
 
     def load_table(self, recipe: Any, table: dict[str, list[Any]]) -> Any:
         """The corpus as `load_data` gives it, of a table in memory whose columns the recipe's `[data]` names.

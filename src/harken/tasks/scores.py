@@ -37,11 +37,15 @@ class Metric:
     digits: int = 3
     key: str | None = ""  # its name for programs; None: it is for people alone
     signed: bool = False  # whether it is shown with its sign
+    lower_is_better: bool = False
 
     @classmethod
-    def of(cls, name: str, interval: Interval, note: str = "", digits: int = 3) -> Metric:
+    def of(
+        cls, name: str, interval: Interval, note: str = "", digits: int = 3, *, lower_is_better: bool = False
+    ) -> Metric:
         """A metric with its interval (`harken.metrics.interval`)."""
-        return cls(name, interval.value, interval.low, interval.high, note, digits)
+        bounds = interval.value, interval.low, interval.high
+        return cls(name, *bounds, note, digits, lower_is_better=lower_is_better)
 
     def row(self) -> tuple[str, str, str, str]:
         """The row of a table: name, value, interval, note."""

@@ -27,7 +27,7 @@ from harken.files import expand_user
 from harken.recipe.infer.files import infer_file
 from harken.recipe.infer.folders import infer_folder
 from harken.recipe.infer.held_out import hold_out_test
-from harken.recipe.infer.inferred import MINUTES, Inferred, data_fields, is_data, write_recipe
+from harken.recipe.infer.inferred import MINUTES, Inferred, is_data, write_recipe
 from harken.recipe.infer.questions import Undecided, run_name
 from harken.registry import JOBS, TASKS, recipe_class
 
@@ -91,7 +91,7 @@ def _set_languages(inferred: Inferred, pair: str, path: str | Path) -> None:
         UserError: the data is in other languages, or not translated.
     """
     keys = ("source_language", "target_language")
-    if not {*keys} <= data_fields(inferred.task).keys():
+    if not {*keys} <= recipe_class(inferred.task).data_fields().keys():
         raise UserError(f"--pair {pair} is for translation, but {path} is data for {inferred.task}; leave it out")
     if inferred.data.get("pair") == pair:
         return

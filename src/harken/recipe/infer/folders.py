@@ -13,7 +13,7 @@ from harken.data.io.files import ending, read_lines
 from harken.errors import UserError
 from harken.recipe.infer.columns import AUDIO, IMAGES, Table
 from harken.recipe.infer.files import infer_babi, infer_file
-from harken.recipe.infer.inferred import Conversion, Inferred, data_fields
+from harken.recipe.infer.inferred import Conversion, Inferred
 from harken.recipe.infer.pairs import choose_pair, infer_aligned, infer_language_folder, language_files
 from harken.recipe.infer.questions import train_command
 from harken.registry import recipe_class
@@ -157,7 +157,7 @@ def _splits(folder: Path, tables: list[Path], task: str | None, text: str | None
         raise UserError(f"{folder} has {len(tables)} tables ({shown}); give one of them, or name one train")
     first = train[0] if train else tables[0]
     inferred = infer_file(first, task, text, target)
-    known = data_fields(inferred.task)
+    known = recipe_class(inferred.task).data_fields()
     for split, words in HELD_OUT.items():
         if split not in known:
             continue

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.io.files import ending, open_bytes
-from harken.recipe.infer.inferred import Inferred, data_fields
+from harken.recipe.infer.inferred import Inferred
 from harken.registry import recipe_class
 
 ENOUGH = 200  # examples from which on some are held out
@@ -35,14 +35,15 @@ def hold_out_test(inferred: Inferred) -> Inferred:
     test = train.with_name(train.name.replace("_TRAIN.", "_TEST."))
     if data.get("kind") == "signal" and "test" not in data and test != train and test.is_file():
         data["test"] = str(test)
-    recipe, known = recipe_class(inferred.task), data_fields(inferred.task)
+    recipe = recipe_class(inferred.task)
+    known = recipe.data_fields()
     if "test_size" not in known or recipe.cuts_at_end or any(data.get(key) for key in ("test", "dir", "corpus")):
         return inferred
     has_sentences = inferred.unit == "words"
     share = share_of(_count_converted(inferred) if inferred.conversions else _count(data, has_sentences))
     if share is not None:
         data["test_size"] = share
-    has_labels = recipe.target_column is not None and "label" == recipe.target_column.kinds[0]
+    has_labels = recipe.target_column is not None and recipe.target_column.kinds[0] == "label"
     if has_labels and "stratify" in known and not data.get("valid"):
         data["stratify"] = True
     return inferred

@@ -86,12 +86,6 @@ class Inferred:
         return path.with_name(f"{path.stem}{part}{self.conversions[key].ending}")
 
 
-def data_fields(task: str) -> Mapping[str, Any]:
-    """The keys of `[data]` in recipes of a job."""
-    fields: Mapping[str, Any] = recipe_class(task).model_fields["data"].annotation.model_fields
-    return fields
-
-
 def _default_architecture(task: str) -> dict[str, str]:
     """The beginning of a [model] table of which some keys are set."""
     default = recipe_class(task).model_fields["model"].get_default()

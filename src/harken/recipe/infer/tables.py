@@ -174,7 +174,7 @@ def _of_kinds(kinds: Kinds, declared: TableColumn, other: str | None) -> list[Co
 def _table_data(table: Table, recipe: Any) -> dict[str, Any]:
     """The training file, and how it is read where the job's `[data]` says that."""
     data: dict[str, Any] = {"train": table.path}
-    if "header" not in recipe.model_fields["data"].annotation.model_fields:
+    if "header" not in recipe.data_fields():
         return data
     data |= {"format": "table"} | ({} if table.has_header else {"header": False})
     data |= {} if table.quotes else {"quotes": False}

@@ -50,6 +50,7 @@ class ForecastJob(Job):
     predictor = Forecaster
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (ENDS, BASELINE)
     interface = INTERFACE
+    estimator = "harken.estimators.forecaster:SequenceForecaster"
     table_key = "train"
     table_instead_of = ("corpus",)
 

@@ -157,7 +157,7 @@ class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
             len(rows),
             "rows",
             [
-                Metric.of("perplexity", perplexity, f"{note}; lower is better", digits=2),
+                Metric.of("perplexity", perplexity, f"{note}; lower is better", digits=2, lower_is_better=True),
                 Metric.of("accuracy", bootstrap(right, words), "share predicted", digits=4),
             ],
         )
