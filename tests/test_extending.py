@@ -171,9 +171,10 @@ def test_the_job_has_an_estimator(place: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_the_job_is_inferred_and_reads_tables(place: Path, tmp_path: Path) -> None:
     import_plugin(str(place / "spaces.py"))
     assert infer(place / "train.txt", task="spaces").data == {"train": str(place / "train.txt")}
-    (tmp_path / "lines.csv").write_text("id,text\n1,the old cat sleeps\n2,the old dog sees a house\n" * 20)
-    inferred = infer(tmp_path / "lines.csv", task="spaces", text="text")
-    assert inferred.task == "spaces" and [*inferred.conversions["train"].lines()][:1] == ["the old cat sleeps"]
+    rows = [json.dumps({"name": f"x{number}", "text": f"the old cat sleeps {number} times"}) for number in range(40)]
+    (tmp_path / "lines.jsonl").write_text("\n".join(rows))
+    inferred = infer(tmp_path / "lines.jsonl", task="spaces")
+    assert inferred.task == "spaces" and [*inferred.conversions["train"].lines()][39] == "the old cat sleeps 39 times"
     table = {"text": ["the old cat sleeps", "the old dog sees a house"] * 20}
     short = [*TINY, "train.max_steps=2", "train.max_minutes=none"]
     model = harken.train("spaces", tmp_path / "out", data=table, overrides=short, progress=False)

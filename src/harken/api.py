@@ -67,7 +67,7 @@ def _load_ensemble(
         raise UserError("the list of model folders is empty; give at least one")
     models = [load(folder, device, plugins=plugins) for folder in folders]
     for folder, model in zip(folders, models, strict=True):
-        if model.recipe.task != "translate":
+        if not hasattr(model, "with_ensemble"):
             raise UserError(
                 f"{folder} is a model of the task {model.recipe.task!r}; an ensemble is of translators; "
                 "load each folder alone, and average what they give"

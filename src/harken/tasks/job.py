@@ -188,6 +188,7 @@ class Job:
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = ()  # what `prepare` may write beside the weights
     options: ClassVar[frozenset[str]] = frozenset()  # of the command line that this job takes and others do not
     estimator: ClassVar[str | None] = None  # "module:class"; None: derived from the columns that the recipe declares
+    paired_metric: ClassVar[str | None] = "exact"  # of `compare_systems`, for paired tests of outputs; None: no tests
     scored_files: ClassVar[str] = "files"  # what may be scored in place of a split
 
     @property

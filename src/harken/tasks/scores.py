@@ -66,6 +66,7 @@ class Scores:
     seconds: float | None = None  # that the model took, where it was measured
     split: dict[str, str] = field(default_factory=dict)  # name, source and use, where it is one of the model's corpus
     outputs: tuple[list[Any], list[Any]] | None = None  # predictions and references, for metrics of the user's own
+    sources: list[str] | None = None  # of the outputs, where they are texts
 
     def add(self, name: str, function: Callable[[list[Any], list[Any]], float]) -> None:
         """Add a metric of the user's own, `function(predictions, references)`.

@@ -251,6 +251,8 @@ def infer_frame(task: str, columns: Mapping[str, list[Any]]) -> dict[str, Any]:
     Raises:
         UserError: more than one column is possible, or the job reads no table.
     """
-    values = infer_table(sample_columns(columns), task, None, None).values()
-    values["data"] = {key: value for key, value in values["data"].items() if key not in FILE_KEYS}
+    table = sample_columns(columns)
+    inferred = infer_table(table, task, None, None)
+    values, files = inferred.values(), dict.fromkeys(inferred.conversions, table.path)
+    values["data"] = {key: value for key, value in values["data"].items() if key not in FILE_KEYS} | files
     return values

@@ -53,6 +53,7 @@ class TranslateJob(TranslationOperations, Job):
     predictor = Translator
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZERS, SHORTLIST, SEEN_WORDS)
     interface = INTERFACE
+    paired_metric = "bleu"
     table_key = "source"
     table_instead_of = ("corpus", "dir", "pair", "target", "valid", "test")
     options = frozenset(
@@ -153,6 +154,7 @@ class TranslateJob(TranslationOperations, Job):
                 raise UserError(f"--compare has {len(compare):,} lines, but {len(examples):,} sentences are scored")
             comparison = compare_systems(result.hypotheses, compare, [pair.target for pair in examples], test)
         scores = scores_of(result, comparison)
+        scores.sources = [pair.source for pair in examples]
         if shortlist:
             scores.metrics += agreement_metrics(model, examples, result, shortlist, beam=beam, precision=precision)
         return scores
