@@ -136,7 +136,12 @@ def test_the_job_is_served(place: Path, workers: int) -> None:
 
 def test_the_job_has_a_form_in_the_studio(place: Path) -> None:
     import_plugin(str(place / "spaces.py"))
-    opened = Library({"spaces": place / "runs/spaces"}, device="cpu").open("spaces")
+    library = Library({"spaces": place / "runs/spaces"}, device="cpu")
+    (described,) = library.models()
+    assert described["reads_text"]
+    opened = library.open("spaces", "restore")
+    with pytest.raises(harken.UserError, match="'spaces', whose job has no 'beam'"):
+        library.open("spaces", "beam")
     takes = describe_input(opened)
     assert (takes["verb"], takes["example"], takes["options"]) == ("restore", "theblackcatsleeps", {})
     assert answer(opened, "olddog")["rows"] == [{"name": "old dog"}]
