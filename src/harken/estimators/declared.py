@@ -23,10 +23,10 @@ import numpy as np
 from harken.errors import UserError
 from harken.estimators.base import JobEstimator, sklearn_errors
 from harken.estimators.inputs import rows_alike, text_column
-from harken.recipe import TableColumn, as_recipe
+from harken.recipe import as_recipe
 from harken.registry import recipe_class
 from harken.run import of_table
-from harken.tasks.job import Job, Prepared
+from harken.tasks.job import Prepared
 from harken.tasks.registry import job_of
 from harken.tasks.results import as_result
 
@@ -37,11 +37,12 @@ def estimator_of(task: str) -> type[JobEstimator]:
     Raises:
         UserError: there is no such job, or its recipe declares no column to read.
     """
-    return _estimator_of(task, type(job_of(task)))
+    job: Any = type(job_of(task))
+    return _estimator_of(task, job)
 
 
 @cache
-def _estimator_of(task: str, job: type[Job]) -> type[JobEstimator]:
+def _estimator_of(task: str, job: Any) -> type[JobEstimator]:
     if job.estimator is not None:
         place, _, attribute = job.estimator.partition(":")
         own: type[JobEstimator] = getattr(import_module(place), attribute)
@@ -102,7 +103,7 @@ class TableEstimator(Derived):
         job, kind, table = job_of(self.task), recipe_class(self.task), self._table(X, y)
         values = {name: dict(getattr(self, name) or {}) for name in kind.model_fields if name != "task"}
         values["train"] = {**self._train_section(), **values["train"]}
-        values["data"] |= {column.key: name for column, name in zip(self._columns(), table, strict=False) if column.key}
+        values["data"] |= {column.key: name for column, name in kind.column_names().items() if column.key}
         if kind.data_fields()[job.table_key].is_required():
             values["data"] |= {job.table_key: "memory"}  # `of_table` names the table
         with sklearn_errors():
@@ -134,32 +135,21 @@ class TableEstimator(Derived):
             metric = job.score(model, examples, lambda done: None).metrics[0]
         return -metric.value if metric.lower_is_better else metric.value
 
-    def _columns(self) -> list[TableColumn]:
-        recipe = recipe_class(self.task)
-        return [column for column in (recipe.input_column, recipe.target_column) if column is not None]
-
     def _table(self, X: Any, y: Any) -> dict[str, list[Any]]:
         """X, and y where the job predicts a column, by the names of their columns."""
-        columns, given = self._columns(), [text_column(X)]
-        if len(columns) > 1:
+        names, given = recipe_class(self.task).column_names(), [text_column(X)]
+        if len(names) > 1:
             if y is None:
                 raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
             rows_alike(X, y)
             given.append(y)
         if not len(given[0]):
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
-        fields = recipe_class(self.task).data_fields()
-        return {_column_name(column, fields): list(values) for column, values in zip(columns, given, strict=True)}
+        return {name: list(values) for name, values in zip(names.values(), given, strict=True)}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
-        tags.target_tags.required = len(self._columns()) > 1
+        tags.target_tags.required = len(recipe_class(self.task).column_names()) > 1
         return tags
-
-
-def _column_name(column: TableColumn, fields: Mapping[str, Any]) -> str:
-    """The name of a column where `[data]` does not say it."""
-    default = fields[column.key].default if column.key in fields else None
-    return default if isinstance(default, str) else next(iter(column.names), str(column.key).removesuffix("_column"))

@@ -129,6 +129,17 @@ class Recipe(Section):
         return {key: field for table in tables for key, field in table.model_fields.items()}
 
     @classmethod
+    def column_names(cls) -> dict[TableColumn, str]:
+        """The columns that the job declares, each with its name where `[data]` does not say it."""
+        names, fields = {}, cls.data_fields()
+        for column in (cls.input_column, cls.target_column):
+            if column is not None:
+                default = fields[column.key].default if column.key in fields else None
+                stem = str(column.key).removesuffix("_column")
+                names[column] = default if isinstance(default, str) else next(iter(column.names), stem)
+        return names
+
+    @classmethod
     def default_tables(cls, texts: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Tables of an inferred recipe that suit texts like these, beside `[data]` and `[train]`."""
         return {}

@@ -8,8 +8,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field
 
+from harken.data.io.keys import DataTable
 from harken.data.io.table import read_table
 from harken.data.parts import divide
 from harken.data.prepared.scan import RowKind
@@ -21,10 +22,10 @@ from harken.errors import UserError
 from harken.paths import PathStr
 
 
-class StrokeConfig(BaseModel):
+class StrokeConfig(DataTable):
     """The source of the drawings: the generated font, one file with all splits, or one file per split."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    origins = ("corpus", "file", "train")
 
     corpus: Literal["penfont"] | None = Field(None, description="A generated corpus: lines written by simulated hands.")
     size: int = Field(8000, ge=1, description="Training lines of the generated corpus.")
@@ -40,13 +41,7 @@ class StrokeConfig(BaseModel):
     @property
     def sources(self) -> list[str]:
         """The keys that say where drawings come from."""
-        return [key for key in ("corpus", "file", "train") if getattr(self, key)]
-
-    @model_validator(mode="after")
-    def _one_source(self) -> StrokeConfig:
-        if len(self.sources) > 1:
-            raise ValueError(f"data.{' and data.'.join(self.sources)} are both given: keep one of them")
-        return self
+        return [key for key in self.origins if getattr(self, key)]
 
 
 @dataclass

@@ -16,6 +16,7 @@ from harken.recipe.infer.files import infer_babi, infer_file
 from harken.recipe.infer.inferred import Conversion, Inferred
 from harken.recipe.infer.pairs import choose_pair, infer_aligned, infer_language_folder, language_files
 from harken.recipe.infer.questions import train_command
+from harken.recipe.infer.tables import jobs_by_kinds
 from harken.registry import recipe_class
 
 TABLES = (".csv", ".tsv", ".jsonl", ".conllu", ".conll", ".ts")
@@ -46,10 +47,10 @@ def infer_folder(folder: Path, task: str | None, text: str | None, target: str |
     train = [stem for stem in groups if stem.startswith("train")] or [*groups]
     if len(train) == 1 and task in (None, "translate"):
         return _aligned_splits(folder, groups, train[0], pair)
-    for endings, job in ((AUDIO, "transcribe"), (IMAGES, "caption")):
+    for endings, kind in ((AUDIO, "audio"), (IMAGES, "image")):
         media = sorted(path for path in folder.rglob("*") if path.suffix.lower() in endings)
         if media:
-            return _with_texts(folder, files, media, job, text, target)
+            return _with_texts(folder, files, media, jobs_by_kinds()[kind, "text"], text, target)
     if tables := [path for path in files if ending(path) in TABLES]:
         return _splits(folder, tables, task, text, target)
     texts = [path for path in files if ending(path) == ".txt"]
@@ -129,24 +130,23 @@ def _with_texts(
     folder: Path, files: list[Path], media: list[Path], job: str, text: str | None, target: str | None
 ) -> Inferred:
     """Recordings or pictures: a table in the folder names them, or a .txt beside each has its text."""
-    tables = [path for path in files if ending(path) in TABLES]
+    recipe, tables = recipe_class(job), [path for path in files if ending(path) in TABLES]
+    names = [*recipe.column_names().values()]
     if tables:
         first = next((path for path in tables if "train" in path.name.lower()), tables[0])
         return infer_file(first, job, text, target)
     beside = [path for path in media if path.with_suffix(".txt").is_file()]
     if len(beside) < 0.9 * len(media):
-        what, columns = ("recordings", "audio and text") if job == "transcribe" else ("pictures", "image and caption")
         raise UserError(
-            f"{folder} has {len(media):,} {what}, but no texts to learn from them; add a table (CSV) with the columns "
-            f"{columns}, or a .txt file beside each"
+            f"{folder} has {len(media):,} {recipe.input_column.noun}s, but no texts to learn from them; add a table "
+            f"(CSV) with the columns {' and '.join(names)}, or a .txt file beside each"
         )
-    names = ("audio", "text") if job == "transcribe" else ("image", "caption")
     rows = [[str(path), " ".join(" ".join(read_lines(path.with_suffix(".txt"))).split())] for path in beside]
     lines = [json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in rows]
-    data = {"audio_column": "audio", "text_column": "text"} if job == "transcribe" else {}
+    data = {column.key: name for column, name in recipe.column_names().items()}
     conversions = {"train": Conversion(".jsonl", lambda: lines)}
     reason = f"{len(rows):,} files, each with its text beside it"
-    return Inferred(job, reason, data, {}, conversions, Table(str(folder), list(names), rows))
+    return Inferred(job, reason, data, {}, conversions, Table(str(folder), names, rows))
 
 
 def _splits(folder: Path, tables: list[Path], task: str | None, text: str | None, target: str | None) -> Inferred:

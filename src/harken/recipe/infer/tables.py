@@ -145,7 +145,6 @@ def _columns(task: str, table: Table, kinds: Kinds, text: str | None, target: st
     """The recipe of a job that declares the columns of its tables."""
     recipe = recipe_class(task)
     read, predicted = recipe.input_column, recipe.target_column
-    counts = {column.name: column.distinct for column in table.columns}
     if predicted is not None:
         target = target or _choose(table, _of_kinds(kinds, predicted, text), predicted, "target")
     columns = _of_kinds(kinds, read, target)
@@ -160,8 +159,8 @@ def _columns(task: str, table: Table, kinds: Kinds, text: str | None, target: st
     data = _table_data(table, recipe) | {read.key: names[0] if len(names) == 1 else names}
     if predicted is not None:
         data[predicted.key] = target
-        count = f"{counts.get(target, 0)} " * (predicted.kinds[0] == "label")
-        reason += f", {count}{predicted.noun}s in {target}"
+        distinct = sum(column.distinct for column in table.columns if column.name == target)
+        reason += f", {f'{distinct} ' * (predicted.kinds[0] == 'label')}{predicted.noun}s in {target}"
     texts = [cell for name in names for cell in table.beginning(name)] if read.kinds == ("text",) else []
     return Inferred(task, reason, data, recipe.default_tables(texts) if texts else {})
 

@@ -21,6 +21,8 @@ class CaptionDataConfig(DataTable):
 
     older: ClassVar[Mapping[str, str]] = {"table": "train"}
 
+    origins = ("corpus", "train")
+
     corpus: Literal["scenes", "flickr8k"] | None = Field(None, description="scenes: generated; flickr8k: in `dir`")
     dir: PathStr | None = Field(
         None, description="flickr8k: folder with Flickr8k.token.txt, the split lists and the images"
@@ -49,12 +51,6 @@ class CaptionDataConfig(DataTable):
     )
     shift: int = Field(0, ge=0, description="shift training images by up to this many pixels")
     seed: int = Field(1, ge=0, description="seed of the generated scenes and of the held-out split")
-
-    @model_validator(mode="after")
-    def _one_place(self) -> CaptionDataConfig:
-        if self.corpus and self.train:
-            raise ValueError("data.corpus and data.train are both given; keep one of them")
-        return self
 
 
 class CaptionTokenizerConfig(Section):

@@ -32,6 +32,8 @@ class ForecastDataConfig(DataTable):
         "missing": "fill",
     }
 
+    origins = ("corpus", "train")
+
     name: str | None = Field(None, description="name of the data in reports; default: its file")
     corpus: Literal["seasons"] | None = Field(None, description="a generated corpus, in place of `train`")
     series: int = Field(8, ge=1, description="generated corpus: number of series")
@@ -72,12 +74,6 @@ class ForecastDataConfig(DataTable):
     test_size: Share = Field(0.2, description="test rows, or their share, at the end")
     final: bool = Field(False, description="train on the validation part too, after a budget was chosen on it")
     seed: int = Field(1, ge=0, description="seed of the generated corpus")
-
-    @model_validator(mode="after")
-    def _one_source(self) -> ForecastDataConfig:
-        if self.corpus and self.train:
-            raise ValueError("data.corpus and data.train are both given; keep one of them")
-        return self
 
     @property
     def layout(self) -> Layout:

@@ -20,6 +20,8 @@ Column = Annotated[int, Field(ge=0)] | str
 class TagDataConfig(DataTable):
     """The source of the tagged sentences: a generated corpus, or files."""
 
+    origins = ("corpus", "train")
+
     corpus: Literal["phrasebook"] | None = Field(None, description='a generated corpus: "phrasebook"')
     size: int = Field(6000, ge=1, description="training sentences of the generated corpus")
     dir: BaseDir | None = Field(None, description="folder that the file names below are relative to")
@@ -52,12 +54,6 @@ class TagDataConfig(DataTable):
     prepared: PreparedDir = None
     name: CorpusName = None
     seed: Seed = 1
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> TagDataConfig:
-        if self.corpus and self.train:
-            raise ValueError("data.corpus and data.train are both given; keep one of them")
-        return self
 
 
 class WordsConfig(Section):

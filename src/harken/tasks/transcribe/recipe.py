@@ -25,6 +25,8 @@ class TranscribeDataConfig(DataTable):
 
     older: ClassVar[Mapping[str, str]] = {"audio": "audio_column", "text": "text_column", "speaker": "speaker_column"}
 
+    origins = ("corpus", "train", "dir")
+
     corpus: Literal["tones"] | None = Field(
         None, description="a generated corpus: synthetic speech, one sound per letter"
     )
@@ -81,10 +83,7 @@ class TranscribeDataConfig(DataTable):
     )
 
     @model_validator(mode="after")
-    def _one_place(self) -> TranscribeDataConfig:
-        given = [f"data.{key}" for key in ("corpus", "train", "dir") if getattr(self, key)]
-        if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} are both given; keep one of them")
+    def _ranges_are_in_order(self) -> TranscribeDataConfig:
         for key in ("silence", "ends", "noise_db"):
             low, high = getattr(self, key)
             if low > high or (key != "noise_db" and low < 0):
