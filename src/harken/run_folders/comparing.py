@@ -132,10 +132,14 @@ def write_outputs(
     from harken.tasks.registry import job_of
 
     job = job_of(run.task)
+    problem = f"{run.folder} has the task {run.task!r}, whose outputs --split does not compare; leave it out"
     if job.paired_metric is None:
-        raise UserError(f"{run.folder} has the task {run.task!r}, whose outputs --split does not compare; leave it out")
+        raise UserError(problem)
     model = load(run.folder)
-    store_outputs(run.folder, split, job.score(model, job.held_out(model, split), progress), job.paired_metric)
+    scores = job.score(model, job.held_out(model, split), progress)
+    if scores.outputs is None:
+        raise UserError(problem)
+    store_outputs(run.folder, split, scores, job.paired_metric)
 
 
 def store_outputs(folder: Path, split: str, scores: Scores, metric: str | None) -> None:
