@@ -345,3 +345,27 @@ def test_the_test_file_of_captions_is_found(tmp_path: Path) -> None:
     for name in ("train", "test"):
         (tmp_path / f"{name}.csv").write_text("image,caption\n" + "a.png,a red house stands here\nb.png,a dog\n" * 9)
     assert infer(tmp_path).data["test"] == str(tmp_path / "test.csv")
+
+
+def test_formats_of_one_job_are_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, file in (("unpacked/flickr", "Flickr8k.token.txt"), ("digits", "train.npz.xz")):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / file).touch()
+    captions = infer(tmp_path / "unpacked")  # an archive's only folder
+    assert (captions.task, captions.data["dir"]) == ("caption", str(tmp_path / "unpacked" / "flickr"))
+    assert infer(tmp_path / "digits").data == {"dir": str(tmp_path / "digits")}
+
+    class TuneRecipe(ClassifyRecipe):
+        task: Literal["tune"] = "tune"  # type: ignore[assignment]
+
+        @classmethod
+        def recognise(cls, path: Path) -> tuple[str, dict[str, Any]] | None:
+            return ("notes", {"train": str(path), "kind": "signal"}) if path.suffix == ".notes" else None
+
+    (tmp_path / "a.notes").write_text("c d e\n")
+    assert infer(tmp_path / "a.notes").task == "language"
+    monkeypatch.setattr(TASKS, "_registered", {})
+    register_task("tune")(type("TuneJob", (ClassifyJob,), {"recipe": TuneRecipe}))
+    for options in ({}, {"task": "tune"}):
+        tune = infer(tmp_path / "a.notes", **options)
+        assert (tune.task, tune.reason, tune.data["kind"]) == ("tune", "notes", "signal")

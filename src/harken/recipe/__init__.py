@@ -140,6 +140,11 @@ class Recipe(Section):
         return names
 
     @classmethod
+    def recognise(cls, path: Path) -> tuple[str, dict[str, Any]] | None:
+        """What a file or folder is, and the `[data]` that reads it, where its format is one of this job alone."""
+        return None
+
+    @classmethod
     def default_tables(cls, texts: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Tables of an inferred recipe that suit texts like these, beside `[data]` and `[train]`."""
         return {}

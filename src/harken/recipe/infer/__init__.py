@@ -27,7 +27,7 @@ from harken.files import expand_user
 from harken.recipe.infer.files import infer_file
 from harken.recipe.infer.folders import infer_folder
 from harken.recipe.infer.held_out import hold_out_test
-from harken.recipe.infer.inferred import MINUTES, Inferred, is_data, write_recipe
+from harken.recipe.infer.inferred import MINUTES, Inferred, is_data, recognise, write_recipe
 from harken.recipe.infer.questions import Undecided, run_name
 from harken.registry import JOBS, TASKS, recipe_class
 
@@ -61,7 +61,9 @@ def infer(
         raise UserError(f"{path} does not exist; check the path")
     try:
         infer_data = infer_folder if data.is_dir() else infer_file
-        inferred = infer_data(data.resolve(), _shipped(task), text, target, pair)
+        shipped = _shipped(task)
+        own = None if shipped == task else recognise(data.resolve(), task)
+        inferred = own or infer_data(data.resolve(), shipped, text, target, pair)
         inferred.task = task or inferred.task
         if pair is not None:
             _set_languages(inferred, pair, path)

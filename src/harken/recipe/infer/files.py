@@ -30,7 +30,7 @@ from harken.recipe.infer.columns import (
     read_sample,
     read_text,
 )
-from harken.recipe.infer.inferred import Inferred
+from harken.recipe.infer.inferred import Inferred, recognise
 from harken.recipe.infer.pairs import (
     choose_pair,
     infer_aligned,
@@ -52,6 +52,8 @@ NUMBERS = re.compile(r"[-+\d.e]+([\s,]+[-+\d.e]+){2,}")
 def infer_file(path: Path, task: str | None, text: str | None, target: str | None, pair: str | None = None) -> Inferred:
     """The recipe of one file; raises UserError as `infer`."""
     kind = ending(path)
+    if recognised := recognise(path, task):
+        return recognised
     if path.suffix == ".zip" and (pairs := infer_archive(path, pair)) is not None:
         return pairs
     if kind in (".tar", ".tgz", ".txz") and (stories := infer_babi(path, _members(path))) is not None:

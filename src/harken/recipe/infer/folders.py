@@ -13,7 +13,7 @@ from harken.data.io.files import ending, read_lines
 from harken.errors import UserError
 from harken.recipe.infer.columns import AUDIO, IMAGES, Table
 from harken.recipe.infer.files import infer_babi, infer_file
-from harken.recipe.infer.inferred import Conversion, Inferred
+from harken.recipe.infer.inferred import Conversion, Inferred, recognise
 from harken.recipe.infer.pairs import choose_pair, infer_aligned, infer_language_folder, language_files
 from harken.recipe.infer.questions import train_command
 from harken.recipe.infer.tables import jobs_by_kinds
@@ -31,13 +31,10 @@ def infer_folder(folder: Path, task: str | None, text: str | None, target: str |
     if len(entries) == 1 and entries[0].is_dir() and entries[0].name != "train":
         return infer_folder(entries[0], task, text, target, pair)  # as archives unpack
     files = [path for path in entries if path.is_file() and not path.name.upper().startswith(DOCUMENTS)]
-    names = {path.name for path in files}
-    if "recipe.toml" in names:
+    if any(path.name == "recipe.toml" for path in files):
         raise UserError(f"{folder} is a model folder; give data, or the recipe {folder / 'recipe.toml'}")
-    if any(name.startswith("Flickr8k.token.txt") for name in names):
-        return Inferred("caption", "the files of Flickr8k", {"corpus": "flickr8k", "dir": str(folder)})
-    if "train.npz.xz" in names:
-        return Inferred("transcribe", "the spoken digits", {"dir": str(folder)})
+    if recognised := recognise(folder, task):
+        return recognised
     stories = [path for pattern in ("qa*.txt", "*/qa*.txt") for path in sorted(folder.glob(pattern))]
     if task in (None, "answer") and (inferred := infer_babi(folder, stories)) is not None:
         return inferred

@@ -41,14 +41,13 @@ def _infer(table: Table, task: str | None, text: str | None, target: str | None)
             near = get_close_matches(name, table.names, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(table.names[:50])}"
             raise UserError(f"{table.path} has no column {name!r} ({option}); {hint}")
-    jobs = jobs_by_kinds()
     if (task in (None, "classify") and text is None and target is None) and (signals := signals_in_rows(table)):
         return signals
     if task in (None, "forecast") and (series := series_in_rows(table)):
         return series
     kinds = {kind: [column for column in table.columns if column.kind == kind] for kind in KINDS}
     kinds["list"] = [Column(name, table.beginning(name)) for name in table.names if name in table.lists]
-    chosen = task or _task_of(table, kinds, text, target, jobs)
+    chosen = task or _task_of(table, kinds, text, target)
     if chosen in BUILDERS:
         return BUILDERS[chosen](table, kinds, text, target)
     declared = recipe_class(chosen)
@@ -61,7 +60,6 @@ def _infer(table: Table, task: str | None, text: str | None, target: str | None)
 
 KINDS = ("text", "label", "number", "date", "audio", "image")
 Kinds = dict[str, list[Column]]
-Jobs = Mapping[tuple[str, str], str]
 
 
 def jobs_by_kinds() -> dict[tuple[str, str], str]:
@@ -79,8 +77,9 @@ def jobs_by_kinds() -> dict[tuple[str, str], str]:
     return jobs
 
 
-def _task_of(table: Table, kinds: Kinds, text: str | None, target: str | None, jobs: Jobs) -> str:
+def _task_of(table: Table, kinds: Kinds, text: str | None, target: str | None) -> str:
     """The job that the kinds of columns call for; a job of a plugin where no other reads and predicts such kinds."""
+    jobs = jobs_by_kinds()
     texts, labels, numbers = kinds["text"], kinds["label"], kinds["number"]
     tagged = recipe_class(jobs["list", "list"])
     if len(table.lists) >= 2 and all(

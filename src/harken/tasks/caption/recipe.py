@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -88,6 +89,12 @@ class CaptionRecipe(Recipe):
         description="the network; architecture and a table [model.decoder] choose it",
     )
     search: CaptionSearchConfig = Field(CaptionSearchConfig.model_validate({}), description="beam search")
+
+    @classmethod
+    def recognise(cls, path: Path) -> tuple[str, dict[str, Any]] | None:
+        if not any(path.glob("Flickr8k.token.txt*")):
+            return None
+        return "the files of Flickr8k", {"corpus": "flickr8k", "dir": str(path)}
 
     @model_validator(mode="after")
     def _pictures_are_cut(self) -> CaptionRecipe:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -115,6 +116,10 @@ class TranscribeRecipe(Recipe):
         RecurrentEncoderConfig.model_validate({}), description="the encoder; architecture chooses it"
     )
     search: CtcSearchConfig = Field(CtcSearchConfig.model_validate({}), description="CTC decoding")
+
+    @classmethod
+    def recognise(cls, path: Path) -> tuple[str, dict[str, Any]] | None:
+        return ("the spoken digits", {"dir": str(path)}) if (path / "train.npz.xz").is_file() else None
 
     def require_data(self, origin: str) -> None:
         """The recipe for spoken digits leaves the folder to the user."""
