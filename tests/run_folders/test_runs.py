@@ -195,6 +195,8 @@ def test_outputs_are_tested_in_pairs_and_stale_ones_are_ignored(tmp_path: Path) 
     assert (test["split"], test["run"], test["first"]) == ("test", "b", pytest.approx(100.0))
     assert test["difference"] < -20 and test["p"] < 0.01 and test["interval"][1] < 0
     assert "p = 0.00" in invoke("compare", first, second).output
+    (equal,) = compare_runs([read_run(first), read_run(first)]).tests
+    assert str(equal["interval"]) == "[0.0, 0.0]"
     save_tensors(second / "model.safetensors", {"weight": torch.tensor([3.0])})  # trained anew since
     assert outputs_of(second) == {} and compare_runs([read_run(first), read_run(second)]).tests == []
 

@@ -165,7 +165,7 @@ class Recipe(Section):
         if model is None or folder is None or model.model_fields_set - {"architecture", "start"}:
             return self
         start = model_recipe(Path(folder))
-        if start.task != "masked":
+        if not isinstance(start, recipe_class("masked")):
             raise UserError(
                 f"model.start is {folder}, a model of the task {start.task!r}; name one of the task 'masked'"
             )

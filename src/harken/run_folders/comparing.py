@@ -111,7 +111,7 @@ def described(test: Comparison) -> dict[str, Any]:
         "first": test.a.value,
         "other": test.b.value,
         "difference": test.b.value - test.a.value,
-        "interval": [-test.high, -test.low],
+        "interval": [0.0 - test.high, 0.0 - test.low],  # of equal outputs 0, and not -0
         "p": test.p_value,
     }
 

@@ -140,7 +140,7 @@ class TranslateRecipe(Recipe):
         from harken.training.planning.fitting import peak_rate  # imports torch, which other recipes do not need
 
         start = model_recipe(Path(self.adapt.start))
-        if start.task != "translate":
+        if not isinstance(start, TranslateRecipe):
             raise UserError(f"adapt.start is {self.adapt.start}, a model of the task {start.task!r}; name a translator")
         model, search = (_laid_over(getattr(start, name), getattr(self, name)) for name in ("model", "search"))
         known = ("source_language", "target_language", "lowercase", "source_heads", "markup")
