@@ -93,10 +93,10 @@ def test_the_job_trains_evaluates_and_predicts(run: Callable[..., Any], place: P
 def test_two_runs_of_the_job_are_compared(run: Callable[..., Any], place: Path) -> None:
     plugin = ("--plugin", "spaces.py")
     run(*plugin, "train", "spaces.toml", "--out", "runs/brief", "--quiet", *changes("train.max_steps=30"))
-    found = json.loads(run(*plugin, "compare", "runs/spaces", "runs/brief", "--split", "test", "--json").stdout)
-    (test,) = found["tests"]
+    comparison = json.loads(run(*plugin, "compare", "runs/spaces", "runs/brief", "--split", "test", "--json").stdout)
+    (test,) = comparison["tests"]
     assert (test["metric"], test["split"]) == ("exact match", "test") and test["first"] > 90 > test["other"]
-    assert set(found["recipe"]["train.max_steps"].values()) == {"400", "30"}
+    assert set(comparison["recipe"]["train.max_steps"].values()) == {"400", "30"}
 
 
 def test_the_job_has_a_command(run: Callable[..., Any], place: Path) -> None:

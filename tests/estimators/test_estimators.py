@@ -291,8 +291,10 @@ def test_an_estimator_is_derived_from_the_columns_of_a_job() -> None:
     shape = {"architecture": "transformer", "width": 16, "heads": 2, "layers": 1, "feedforward": 16}
     kind = harken.estimator_of("translate")
     model = clone(kind(model=shape, tokenizer={"kind": "word"}, max_iter=3, random_state=0)).fit(sources, targets)
-    found = model.predict(np.array(sources[:3]))
-    assert found.shape == (3,) and found.tolist() == [model.predictor.translate(text).text for text in sources[:3]]
+    translations = model.predict(np.array(sources[:3]))
+    assert translations.shape == (3,) and translations.tolist() == [
+        model.predictor.translate(text).text for text in sources[:3]
+    ]
     pairs = [Pair(*row) for row in zip(sources, targets, strict=True)]
     assert model.score(sources, targets) == model.predictor.evaluate(pairs).bleu.value
     assert model.set_params(model__width=8).get_params()["model__width"] == 8 and shape["width"] == 16
