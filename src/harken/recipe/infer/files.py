@@ -15,7 +15,6 @@ from harken.data.io.files import DAMAGED, ending
 from harken.data.io.records import is_json
 from harken.data.io.table import is_table
 from harken.data.io.translation_memories import ENDINGS as MEMORIES
-from harken.data.text.babi import NAME as BABI_NAME
 from harken.data.text.tagged import iterate_tagged
 from harken.errors import UserError
 from harken.recipe.infer.columns import (
@@ -96,6 +95,10 @@ def infer_file(path: Path, task: str | None, text: str | None, target: str | Non
 
 def infer_babi(root: Path, files: Sequence[Path]) -> Inferred | None:
     """The bAbI tasks in a folder or archive; None where none of its files is one to train on."""
+    if not files:
+        return None
+    from harken.data.text.babi import NAME as BABI_NAME  # imports torch
+
     names = [(path.parent.name, match) for path in files if (match := BABI_NAME.fullmatch(path.name))]
     folders = [folder for folder, match in names if match[3] == "train"]
     if not folders:
