@@ -24,10 +24,8 @@ from harken.tasks.job import Prepared
 from harken.tasks.labelled.job import LabelledJob
 from harken.tasks.labelled.reading import as_rows
 from harken.tasks.registry import job_of
-from harken.tasks.sequence_task import length_batches
 
 SEEDS = 2**31 - 1
-BATCH_TOKENS = 16384
 ARCHITECTURES = ("transformer", "convolutional")  # that `cell` may name, as well as the cells
 PARAMETERS = {"max_steps": "max_iter", "kind": "tokenizer", "size": "vocabulary_size", "seed": "random_state"}
 
@@ -230,21 +228,15 @@ class WholeSequenceEstimator(SequenceEstimator):
         """The network's answer for every example, (N, K) in double precision."""
         predictor = self.model
         _, examples = read(self, X, reset=False)
-        network = predictor.model.eval()
 
-        def call(values: torch.Tensor, lengths: torch.Tensor) -> np.ndarray:
-            values = values.double() if values.is_floating_point() else values
-            answer = network(values.to(predictor.device), lengths.to(predictor.device))
-            answer = answer[0] if isinstance(answer, tuple) else answer
-            return np.asarray(answer.double().cpu())
+        def call(values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+            answer = predictor.model(values.double() if values.is_floating_point() else values, lengths)
+            logits: torch.Tensor = answer[0] if isinstance(answer, tuple) else answer
+            return logits.double()
 
-        with sklearn_errors(), torch.no_grad():
+        with sklearn_errors():
             rows = as_rows(examples, predictor.recipe, predictor.tokenizer, predictor.channels)
-            batches = list(length_batches(rows.lengths, BATCH_TOKENS))
-            answers = np.concatenate([call(*rows.gather(batch)) for batch in batches])
-        ordered = np.empty_like(answers)
-        ordered[np.concatenate(batches)] = answers
-        return ordered
+            return np.stack(predictor.map_rows(rows, call))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
