@@ -14,8 +14,8 @@
     other text                                    language
 
 The columns of tables, and formats of its own, are what the recipe of a job declares (`Recipe.input_column`,
-`Recipe.target_column`, `Recipe.recognise`), that of a plugin too; a job whose recipe is derived from one that ships reads
-the same files.
+`Recipe.target_column`, `Recipe.recognise`), that of a plugin too; a job whose recipe is derived from one that ships
+reads the same files.
 
 What is ambiguous is `Undecided`: choices, and the command of the likeliest. `harken look DATA`, `harken train DATA`,
 `harken.train(DATA)` and `harken new` use it.
