@@ -31,7 +31,7 @@ ALLOWED = {
     | {"tasks", "training"},
     "adopt": {"api", "tasks", "training", "recipe", "data"},
     "export": {"adopt", "tasks", "training", "models", "nn", "kernels", "data"},
-    "estimators": {"tasks", "training", "data", "metrics", "recipe", "registry", "plan", "card", "api"},
+    "estimators": {"tasks", "training", "data", "metrics", "recipe", "registry", "plan", "card", "api", "run"},
     "serving": INNER_PACKAGES | {"tasks", "api", "recipe", "registry"},
     "lab": INNER_PACKAGES | {"embeddings", "tasks", "api", "card", "plan", "recipe", "registry", "sweeps"},
     "learn": {"inspection"},

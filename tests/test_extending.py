@@ -1,6 +1,7 @@
 """docs/how-to/extend.md is run from end to end: a job, a cell and a score from outside the package."""
 
 import json
+import pickle
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from harken.lab.ladder import on_rung, rungs_named
 from harken.models.recurrent.config import RecurrentEncoderConfig
 from harken.models.recurrent.encoder import make_layer
 from harken.recipe import as_recipe
+from harken.recipe.infer import infer
 from harken.registry import CELLS, ENCODERS, METRICS, POSITIONS, SCORES, TASKS, Registry, import_plugin
 from harken.serving.app import create_app
 from harken.serving.settings import ServerSettings
@@ -38,7 +40,7 @@ def blocks(language: str) -> list[str]:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with the files of the page and some text; what they register is forgotten again."""
     folder = tmp_path_factory.mktemp("extending")
-    job, parts, _ = blocks("python")
+    job, _, parts, _ = blocks("python")
     (folder / "spaces.py").write_text(job)
     (folder / "parts.py").write_text(parts)
     (folder / "spaces.toml").write_text(next(text for text in blocks("toml") if text.startswith("task")))
@@ -88,6 +90,15 @@ def test_the_job_trains_evaluates_and_predicts(run: Callable[..., Any], place: P
     assert repr(model).startswith("Spacer('recurrent', ") and "runs/spaces" in repr(model)
 
 
+def test_two_runs_of_the_job_are_compared(run: Callable[..., Any], place: Path) -> None:
+    plugin = ("--plugin", "spaces.py")
+    run(*plugin, "train", "spaces.toml", "--out", "runs/brief", "--quiet", *changes("train.max_steps=30"))
+    comparison = json.loads(run(*plugin, "compare", "runs/spaces", "runs/brief", "--split", "test", "--json").stdout)
+    (test,) = comparison["tests"]
+    assert (test["metric"], test["split"]) == ("exact match", "test") and test["first"] > 90 > test["other"]
+    assert set(comparison["recipe"]["train.max_steps"].values()) == {"400", "30"}
+
+
 def test_the_job_has_a_command(run: Callable[..., Any], place: Path) -> None:
     plugin = ("--plugin", "spaces.py")
     (place / "texts.txt").write_text("theblackcatsleeps\nolddog\n")
@@ -134,10 +145,54 @@ def test_the_job_is_served(place: Path, workers: int) -> None:
 
 def test_the_job_has_a_form_in_the_studio(place: Path) -> None:
     import_plugin(str(place / "spaces.py"))
-    opened = Library({"spaces": place / "runs/spaces"}, device="cpu").open("spaces")
+    library = Library({"spaces": place / "runs/spaces"}, device="cpu")
+    (described,) = library.models()
+    assert described["reads_text"]
+    opened = library.open("spaces", "restore")
+    with pytest.raises(harken.UserError, match="'spaces', whose job has no 'beam'"):
+        library.open("spaces", "beam")
     takes = describe_input(opened)
     assert (takes["verb"], takes["example"], takes["options"]) == ("restore", "theblackcatsleeps", {})
     assert answer(opened, "olddog")["rows"] == [{"name": "old dog"}]
+
+
+def test_the_job_has_an_estimator(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sklearn")
+    from sklearn.base import clone
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.utils.estimator_checks import check_estimator
+
+    monkeypatch.chdir(place)
+    import_plugin("spaces.py")
+    names: dict[str, Any] = {}
+    exec(blocks("python")[1], names)
+    assert len(names["model"].predict(["word1word2"])) == 1 and (place / "runs/estimated/characters.json").is_file()
+    texts = (place / "train.txt").read_text().splitlines()
+    model = clone(names["Spaces"](max_iter=250, random_state=1, train={"learning_rate": 5e-3})).fit(texts)
+    again = pickle.loads(pickle.dumps(model))
+    for estimator in (model, again):
+        assert estimator.predict(["theblackcatsleeps", "olddog"]).tolist() == ["the black cat sleeps", "old dog"]
+    assert again.score(texts[:50]) == model.score(texts[:50]) > 0.9
+    search = GridSearchCV(names["Spaces"](max_iter=2, random_state=1), {"train__learning_rate": [1e-3, 1e-2]}, cv=2)
+    assert search.fit(texts[:40]).best_params_.keys() == {"train__learning_rate"}
+    with pytest.raises(ValueError, match=r"did you mean data\.train\?"):
+        names["Spaces"](data={"trian": "x"}).fit(texts)
+    with pytest.raises(ValueError, match="Invalid parameter 'modell'"):
+        model.set_params(modell__width=3)
+    check_estimator(names["Spaces"]())
+
+
+def test_the_job_is_inferred_and_reads_tables(place: Path, tmp_path: Path) -> None:
+    import_plugin(str(place / "spaces.py"))
+    assert infer(place / "train.txt", task="spaces").data == {"train": str(place / "train.txt")}
+    rows = [json.dumps({"name": f"x{number}", "text": f"the old cat sleeps {number} times"}) for number in range(40)]
+    (tmp_path / "lines.jsonl").write_text("\n".join(rows))
+    inferred = infer(tmp_path / "lines.jsonl", task="spaces")
+    assert inferred.task == "spaces" and [*inferred.conversions["train"].lines()][39] == "the old cat sleeps 39 times"
+    table = {"text": ["the old cat sleeps", "the old dog sees a house"] * 20}
+    short = [*TINY, "train.max_steps=2", "train.max_minutes=none"]
+    model = harken.train("spaces", tmp_path / "out", data=table, overrides=short, progress=False)
+    assert model.recipe.task == "spaces" and len(model.restore(["olddog"])) == 1
 
 
 def test_a_reference_names_the_job_too(run: Callable[..., Any], place: Path) -> None:
@@ -256,7 +311,7 @@ def test_the_positions_and_the_encoder(run: Callable[..., Any], place: Path) -> 
 def test_the_module_of_the_page_is_trained(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     names: dict[str, Any] = {}
-    exec(blocks("python")[2], names)
+    exec(blocks("python")[3], names)
     values = torch.rand(20, 5, 1)
     assert names["loss"](names["model"], (values, values.sum((1, 2)))).item() < 0.05
 

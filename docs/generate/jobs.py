@@ -9,6 +9,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
+from harken.registry import recipe_class
 from harken.tasks.interface import SEARCH_PANEL, Field, Files, Interface, Operation, fields_of
 from harken.tasks.registry import JOBS, interface_of
 
@@ -99,6 +100,7 @@ def section(task: str, interface: Interface) -> str:
         "",
         f"{name}: {argument.help}",
         "",
+        *columns(task),
     ]
     heading = "| option | request | values | default | meaning |"
     lines += [heading, "| --- | --- | --- | --- | --- |", *rows(interface), ""]
@@ -109,6 +111,14 @@ def section(task: str, interface: Interface) -> str:
         lines += [f"Further [operations](#operations): {', '.join(names)}.", ""]
     lines += ["```sh", *(example.partition("      (")[0] for example in interface.examples), "```", ""]
     return "\n".join(lines)
+
+
+def columns(task: str) -> Iterator[str]:
+    """The columns of a table that a job reads and predicts, and its estimator."""
+    if names := recipe_class(task).column_names():
+        keys = [f"`data.{column.key}` ({column.noun})" if column.key else f"a {column.noun} a row" for column in names]
+        yield f'Tables: {", ".join(keys)}. [Estimator](../how-to/estimators.md): `harken.estimator_of("{task}")`.'
+        yield ""
 
 
 def operations(interfaces: list[Interface]) -> str:

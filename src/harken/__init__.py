@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from harken.checking import check
     from harken.errors import UserError
     from harken.estimators.classifier import SequenceClassifier
+    from harken.estimators.declared import estimator_of
     from harken.estimators.forecaster import SequenceForecaster
     from harken.estimators.regressor import SequenceRegressor
     from harken.estimators.tagger import SequenceTagger
@@ -80,6 +81,7 @@ __all__ = [
     "__version__",
     "check",
     "distill",
+    "estimator_of",
     "load",
     "look",
     "nn",
@@ -121,6 +123,7 @@ _HOME = {  # name -> the module that defines it
     "UserError": "harken.errors",
     "check": "harken.checking",
     "distill": "harken.api",
+    "estimator_of": "harken.estimators.declared",
     "load": "harken.api",
     "look": "harken.recipe.look",
     "register_cell": "harken.registry",

@@ -67,7 +67,7 @@ def _load_ensemble(
         raise UserError("the list of model folders is empty; give at least one")
     models = [load(folder, device, plugins=plugins) for folder in folders]
     for folder, model in zip(folders, models, strict=True):
-        if model.recipe.task != "translate":
+        if not hasattr(model, "with_ensemble"):
             raise UserError(
                 f"{folder} is a model of the task {model.recipe.task!r}; an ensemble is of translators; "
                 "load each folder alone, and average what they give"
@@ -142,7 +142,7 @@ def train(
     from harken.data.io.in_memory import in_memory
     from harken.recipe import as_recipe
     from harken.recipe.files import start_overrides
-    from harken.registry import JOBS, import_plugins
+    from harken.registry import TASKS, import_plugins
     from harken.training.device import prepare_environment
 
     import_plugins(plugins)
@@ -153,7 +153,7 @@ def train(
         from harken.run import follow_recipe
 
         return follow_recipe(asked.folder, table)
-    if table is not None and isinstance(recipe, str) and recipe in JOBS:
+    if table is not None and isinstance(recipe, str) and recipe in TASKS.names():
         from harken.recipe.infer.tables import infer_frame
 
         recipe = infer_frame(recipe, table)

@@ -142,7 +142,7 @@ def of_table(recipe: Any, job: Job, table: Table | None) -> Any:
         return recipe  # the job will say that it takes none
     known = type(recipe.data).model_fields
     changed = {key: None for key in job.table_instead_of if key in known} | {job.table_key: name_of(table)}
-    if recipe.data.corpus and "name" in known:  # its name is not the table's
+    if getattr(recipe.data, "corpus", None) and "name" in known:  # its name is not the table's
         changed["name"] = None
     return recipe.model_copy(update={"data": recipe.data.model_copy(update=changed)})
 

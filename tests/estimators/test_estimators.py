@@ -4,7 +4,7 @@ import io
 import pickle
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -17,8 +17,11 @@ from sklearn.model_selection import GridSearchCV, TimeSeriesSplit  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
 
+from harken.data.text.pairs import Pair  # noqa: E402
 from harken.estimators.forecaster import windows  # noqa: E402
 from harken.metrics.calibration import softmax  # noqa: E402
+from harken.tasks.classify.job import ClassifyJob  # noqa: E402
+from harken.tasks.classify.recipe import ClassifyRecipe  # noqa: E402
 
 RANDOM = np.random.default_rng(0)
 SIGNALS = RANDOM.normal(size=(48, 8))
@@ -280,3 +283,48 @@ def test_a_validation_fraction_calibrates_the_probabilities() -> None:
     assert losses[1] < losses[0] and (before.argmax(1) == after.argmax(1)).all()
     with pytest.raises(ValueError, match="The 'validation_fraction' parameter of SequenceClassifier must be a number"):
         harken.SequenceClassifier(validation_fraction=2).fit(texts, labels)
+
+
+def test_an_estimator_is_derived_from_the_columns_of_a_job() -> None:
+    sources = [f"the {color} cat number {number}" for number in range(12) for color in ("black", "old")]
+    targets = [source.replace("cat", "chat") for source in sources]
+    shape = {"architecture": "transformer", "width": 16, "heads": 2, "layers": 1, "feedforward": 16}
+    kind = harken.estimator_of("translate")
+    model = clone(kind(model=shape, tokenizer={"kind": "word"}, max_iter=3, random_state=0)).fit(sources, targets)
+    translations = model.predict(np.array(sources[:3]))
+    assert translations.shape == (3,) and translations.tolist() == [
+        model.predictor.translate(text).text for text in sources[:3]
+    ]
+    pairs = [Pair(*row) for row in zip(sources, targets, strict=True)]
+    assert model.score(sources, targets) == model.predictor.evaluate(pairs).bleu.value
+    assert model.set_params(model__width=8).get_params()["model__width"] == 8 and shape["width"] == 16
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        model.fit(sources)
+    with pytest.raises(harken.UserError, match="answer has no estimator: its recipe declares no input_column"):
+        harken.estimator_of("answer")
+
+
+def test_a_lower_perplexity_is_a_higher_score() -> None:
+    kind = harken.estimator_of("language")
+    tables = {"model": {"architecture": "recurrent", "width": 8, "embedding": 8}, "tokenizer": {"kind": "character"}}
+    texts = [f"the black cat number {number}" for number in range(60)]
+    options = {"data": {"chunk": 16}, "train": {"batch_tokens": 64, "learning_rate": 0.01}, "random_state": 0}
+    scores = [kind(**tables, **options, max_iter=count).fit(texts).score(texts) for count in (1, 60)]
+    assert scores[0] < scores[1] < 0
+
+
+def test_a_job_like_one_that_ships_has_its_estimator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harken.registry.TASKS, "_registered", {})
+
+    class MoodRecipe(ClassifyRecipe):
+        task: Literal["mood"] = "mood"  # type: ignore[assignment]
+
+    @harken.register_task("mood")
+    class MoodJob(ClassifyJob):
+        recipe = MoodRecipe
+
+    assert harken.estimator_of("classify") is harken.SequenceClassifier
+    kind = harken.estimator_of("mood")
+    assert issubclass(kind, harken.SequenceClassifier)
+    model = pickle.loads(pickle.dumps(kind(width=16, max_iter=40, random_state=0).fit(TEXTS, [1, 0] * 16)))
+    assert model.predict(["good", "bad"]).tolist() == [1, 0] and model.model.recipe.task == "mood"

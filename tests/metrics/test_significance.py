@@ -131,3 +131,11 @@ def test_unspaced_scripts_are_compared_by_characters() -> None:
     assert bleu_of_statistics(bleu_statistics(close, [[line] for line in references]).sum(0)[None])[0] == pytest.approx(
         comparison.a.value
     )
+
+
+def test_exact_matches_are_compared_in_percent() -> None:
+    references = [f"label {row % 3}" for row in range(40)]
+    worse = [line if row % 4 else "other" for row, line in enumerate(references)]
+    test = compare_systems(references, worse, references, metric="exact")
+    assert (test.a.name, test.a.value, test.b.value, test.difference) == ("exact match", 100.0, 75.0, 25.0)
+    assert 10 < test.low < 25 < test.high < 40 and test.p_value < 0.01

@@ -3,13 +3,20 @@
 import json
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from harken.data.io.keys import DataTable
 from harken.errors import UserError
-from harken.recipe import load_recipe
+from harken.paths import PathStr
+from harken.recipe import Recipe, TableColumn, load_recipe
 from harken.recipe.infer import infer, recipe_file
+from harken.recipe.look import look
+from harken.registry import TASKS, register_task
+from harken.tasks.classify.job import ClassifyJob
+from harken.tasks.classify.recipe import ClassifyRecipe
+from harken.tasks.job import Job
 from harken.tasks.registry import job_of
 
 WORDS = ["a good film", "what a story", "not so bad, really", "the worst of all", "we liked it a lot", "too long"]
@@ -291,3 +298,74 @@ def test_ratings_of_a_long_scale_are_numbers(tmp_path: Path) -> None:
     rows = "".join(f"sun and light number {n},{n % 51}.0\n" for n in range(600))
     table.write_text(f"words,rating\n{rows}", encoding="utf-8")
     assert infer(table).task == "regress"
+
+
+def test_jobs_of_plugins_are_inferred_like_those_that_ship(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class MoodRecipe(ClassifyRecipe):
+        task: Literal["mood"] = "mood"  # type: ignore[assignment]
+
+    class SceneData(DataTable):
+        train: PathStr | None = None
+        valid: PathStr | None = None
+        picture: str = "picture"
+        label: str = "label"
+        test_size: float = 0
+
+    class SceneRecipe(Recipe):
+        input_column = TableColumn("picture", ("image",), "picture")
+        target_column = TableColumn("label", ("label",), "label")
+        task: Literal["scene"] = "scene"  # type: ignore[assignment]
+        data: SceneData
+
+    monkeypatch.setattr(TASKS, "_registered", {})
+    table(tmp_path / "films.tsv", TEXTS, ["good", "bad"] * 30, header=["review", "mood"])
+    assert "there is no task 'mood'" in error_of(tmp_path / "films.tsv", task="mood")
+    register_task("mood")(type("MoodJob", (ClassifyJob,), {"recipe": MoodRecipe}))
+    mood = infer(tmp_path / "films.tsv", task="mood")
+    assert (mood.task, mood.data["label_column"], mood.data["stratify"]) == ("mood", "mood", True)
+    (tmp_path / "prefixed.txt").write_text("".join(f"__label__{label} a film\n" for label in ("good", "bad") * 30))
+    assert infer(tmp_path / "prefixed.txt", task="mood").data["format"] == "prefix"
+    columns = [f"{number}.png" for number in range(300)], ["indoors", "outdoors"] * 150
+    path = table(tmp_path / "scenes.csv", *columns, header=["shot", "place"], separator=",")
+    assert infer(path).task == "caption"
+    register_task("scene")(type("SceneJob", (Job,), {"recipe": SceneRecipe}))
+    scenes = infer(path)
+    assert scenes.task == "scene"  # no other job reads pictures and predicts labels
+    assert scenes.data == {"train": str(path), "picture": "shot", "label": "place", "test_size": 0.17}
+
+
+def test_a_test_is_held_out_of_lists_of_words(tmp_path: Path) -> None:
+    rows = [json.dumps({"tokens": ["cat", str(number)], "tags": ["N", "X"]}) for number in range(300)]
+    (tmp_path / "a.jsonl").write_text("\n".join(rows) + "\n")
+    assert infer(tmp_path / "a.jsonl").data["test_size"] == 0.17
+    assert dict(look(tmp_path / "a.jsonl").facts)["rows"] == "300"
+
+
+def test_the_test_file_of_captions_is_found(tmp_path: Path) -> None:
+    for name in ("train", "test"):
+        (tmp_path / f"{name}.csv").write_text("image,caption\n" + "a.png,a red house stands here\nb.png,a dog\n" * 9)
+    assert infer(tmp_path).data["test"] == str(tmp_path / "test.csv")
+
+
+def test_formats_of_one_job_are_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, file in (("unpacked/flickr", "Flickr8k.token.txt"), ("digits", "train.npz.xz")):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / file).touch()
+    captions = infer(tmp_path / "unpacked")  # an archive's only folder
+    assert (captions.task, captions.data["dir"]) == ("caption", str(tmp_path / "unpacked" / "flickr"))
+    assert infer(tmp_path / "digits").data == {"dir": str(tmp_path / "digits")}
+
+    class TuneRecipe(ClassifyRecipe):
+        task: Literal["tune"] = "tune"  # type: ignore[assignment]
+
+        @classmethod
+        def recognise(cls, path: Path) -> tuple[str, dict[str, Any]] | None:
+            return ("notes", {"train": str(path), "kind": "signal"}) if path.suffix == ".notes" else None
+
+    (tmp_path / "a.notes").write_text("c d e\n")
+    assert infer(tmp_path / "a.notes").task == "language"
+    monkeypatch.setattr(TASKS, "_registered", {})
+    register_task("tune")(type("TuneJob", (ClassifyJob,), {"recipe": TuneRecipe}))
+    for options in ({}, {"task": "tune"}):
+        tune = infer(tmp_path / "a.notes", **options)
+        assert (tune.task, tune.reason, tune.data["kind"]) == ("tune", "notes", "signal")

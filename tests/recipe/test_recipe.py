@@ -275,9 +275,12 @@ def test_any_override_is_applied_or_explained(override: str) -> None:
         assert isinstance(recipe, Recipe)
 
 
-def test_recipes_need_no_torch() -> None:
+def test_recipes_and_a_look_at_data_need_no_torch(tmp_path: Path) -> None:
+    (tmp_path / "films.tsv").write_text("".join(f"a film {n}\t{('good', 'bad')[n % 2]}\n" for n in range(40)))
     code = (
-        "import sys; from harken.recipe import load_recipe; load_recipe('phrasebook-transformer'); "
+        "import sys; from harken.recipe import load_recipe; from harken.recipe.look import look; "
+        "from harken.registry import JOBS, recipe_class; load_recipe('phrasebook-transformer'); "
+        f"[recipe_class(job) for job in JOBS]; assert look({str(tmp_path / 'films.tsv')!r}).task == 'classify'; "
         "print(sorted({'torch', 'sacrebleu', 'matplotlib', 'sentencepiece'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+import harken
 from harken.cli.app import app
 from harken.errors import UserError
 from harken.run_folders.comparing import compare_runs, outputs_of
@@ -194,6 +195,8 @@ def test_outputs_are_tested_in_pairs_and_stale_ones_are_ignored(tmp_path: Path) 
     assert (test["split"], test["run"], test["first"]) == ("test", "b", pytest.approx(100.0))
     assert test["difference"] < -20 and test["p"] < 0.01 and test["interval"][1] < 0
     assert "p = 0.00" in invoke("compare", first, second).output
+    (equal,) = compare_runs([read_run(first), read_run(first)]).tests
+    assert str(equal["interval"]) == "[0.0, 0.0]"
     save_tensors(second / "model.safetensors", {"weight": torch.tensor([3.0])})  # trained anew since
     assert outputs_of(second) == {} and compare_runs([read_run(first), read_run(second)]).tests == []
 
@@ -203,3 +206,26 @@ def test_short_names_and_thinned_curves() -> None:
     assert short_names([Path("a/x"), Path("a/x")]) == ["x", "x"]
     x, y = thinned(list(range(1000)), [1.0] * 1000)
     assert len(x) == 200 and set(y) == {1.0} and x == sorted(x)
+
+
+@pytest.mark.slow
+def test_outputs_of_classifiers_are_compared_by_exact_matches(tmp_path: Path) -> None:
+    short = ["data.size=200", "train.max_steps=3", "train.max_epochs=none", "train.device=cpu", "train.workers=1"]
+    narrow = ["model.width=8", "model.embedding=8", "train.threads=1", "train.precision=float32"]
+    folders = [tmp_path / name for name in ("a", "b")]
+    for seed, folder in enumerate(folders):
+        overrides = [*short, *narrow, f"train.seed={seed}"]
+        harken.train("opinions-classify", folder, overrides=overrides, progress=False)
+    (test,) = json.loads(invoke("compare", *folders, "--split", "test", "--json").stdout)["tests"]
+    shares = [json.loads(invoke("evaluate", folder, "--json").stdout)["accuracy"] for folder in folders]
+    assert (test["metric"], test["first"], test["other"]) == ("exact match", *(pytest.approx(100 * s) for s in shares))
+    head, first, *_ = map(json.loads, (folders[0] / "outputs/test.jsonl").read_text().splitlines())
+    assert head["metric"] == "exact" and first.keys() == {"output", "reference"}
+
+
+def test_runs_of_jobs_without_a_paired_test_are_refused(tmp_path: Path) -> None:
+    folders = [make(tmp_path / name) for name in ("a", "b")]
+    for folder in folders:
+        (folder / "recipe.toml").write_text('task = "regress"\n')
+    done = invoke("compare", *folders, "--split", "test")
+    assert done.exit_code == 2 and "whose outputs --split does not compare" in done.stderr

@@ -91,7 +91,7 @@ def test_a_users_error_is_one_sentence_with_400(client: Any) -> None:
     answer = client.post("/studio/beam", json={"model": "transformer", "text": " "})
     assert (answer.status_code, answer.json()) == (400, {"error": "the sentence has no words; give some"})
     answer = client.post("/studio/translate", json={"model": "opinions", "text": TEXT})
-    assert answer.status_code == 400 and "choose a model of the task 'translate'" in answer.json()["error"]
+    assert answer.status_code == 400 and "whose job has no 'translate'; choose another model" in answer.json()["error"]
     assert client.post("/studio/gates", json={"model": "transformer", "text": TEXT}).status_code == 400
     assert client.get("/studio/metrics", params={"name": "../.."}).status_code == 400
     assert client.post("/studio/beam", json={"model": "transformer", "text": TEXT, "beam": 0}).status_code == 422

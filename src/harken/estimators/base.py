@@ -18,32 +18,26 @@ from harken.data.text.examples import Labelled, LabelledSplits
 from harken.errors import UserError
 from harken.estimators import running
 from harken.estimators.inputs import read, rows_alike
+from harken.recipe import Recipe
 from harken.registry import CELLS, recipe_class
 from harken.tasks.job import Prepared
 from harken.tasks.labelled.job import LabelledJob
 from harken.tasks.labelled.reading import as_rows
 from harken.tasks.registry import job_of
-from harken.tasks.sequence_task import length_batches
 
 SEEDS = 2**31 - 1
-BATCH_TOKENS = 16384
 ARCHITECTURES = ("transformer", "convolutional")  # that `cell` may name, as well as the cells
 PARAMETERS = {"max_steps": "max_iter", "kind": "tokenizer", "size": "vocabulary_size", "seed": "random_state"}
 
 
-class SequenceEstimator(BaseEstimator):
-    """Parameters are the fields of the subclass, a dataclass; the results of `fit` end in an underscore."""
+class JobEstimator(BaseEstimator):
+    """The estimator of a job: the files of its model folder after `fit`, whose results end in an underscore.
+
+    Parameters are the fields of the subclass, a dataclass.
+    """
 
     task: ClassVar[str]  # the job
-    dtype: ClassVar[torch.dtype] = torch.float64  # of predictions: a row's result does not depend on its neighbours
-    cell: str
-    width: int
-    layers: int
-    bidirectional: bool  # of an estimator that may read both ways
-    dropout: float
     max_iter: int
-    batch_size: int
-    learning_rate: float
     device: str
     random_state: Any
     files_: running.Files
@@ -54,13 +48,15 @@ class SequenceEstimator(BaseEstimator):
         return state
 
     @property
-    def model(self) -> Any:
+    def predictor(self) -> Any:
         """The job's object: what `harken.load` gives of `save`'s folder."""
         check_is_fitted(self, "files_")
         if "model_" not in self.__dict__:
-            self.model_ = running.load_files(self.files_)
-            self.model_.model.to(self.dtype)
+            self.model_ = self._open()
         return self.model_
+
+    def _open(self) -> Any:
+        return running.load_files(self.files_)
 
     def save(self, folder: str | Path) -> Path:
         """Write the model folder, for `harken.load` and the command line."""
@@ -68,37 +64,23 @@ class SequenceEstimator(BaseEstimator):
         running.write(self.files_, Path(folder))
         return Path(folder)
 
-    def _train(self, sections: dict[str, Any], longest: int, prepare: Callable[[Any, Path], Prepared]) -> None:
-        """Train what `prepare` makes of the recipe, which has some sections of the subclass.
-
-        Raises:
-            ValueError: a parameter that no recipe would take, in scikit-learn's words.
-        """
-        self._check_parameters()
-        values = {"task": self.task, **sections, "train": self._train_section(longest)}
-        values["model"] = {**self._model_section(), **sections.get("model", {})}
-        try:
-            recipe = recipe_class(self.task).model_validate(values)
-        except ValidationError as problem:
-            raise ValueError(self._explain(problem)) from None
+    def _train(self, recipe: Recipe, prepare: Callable[[Any, Path], Prepared]) -> None:
+        """Train what `prepare` makes of the recipe."""
         self.__dict__.pop("model_", None)
         with sklearn_errors():
             self.files_ = running.train_quietly(recipe, prepare)
         self.n_iter_ = int(self.max_iter)
-        _ = self.model
+        _ = self.predictor
 
-    def _train_section(self, longest: int) -> dict[str, Any]:
-        """`batch_size` sequences of `longest` steps in every batch."""
+    def _train_section(self) -> dict[str, Any]:
+        """The keys of `[train]` that do not depend on the data."""
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(SEEDS)
         return {
             "max_steps": self.max_iter,
-            "batch_tokens": max(1, self.batch_size * longest),
-            "learning_rate": self.learning_rate,
             "schedule": "cosine",
             "warmup_steps": min(10, self.max_iter // 10),
-            "label_smoothing": 0.0,
             "validate_every": self.max_iter,
             "checkpoint_every": 10 * self.max_iter,
             "log_every": self.max_iter,
@@ -109,6 +91,58 @@ class SequenceEstimator(BaseEstimator):
             "threads": 1,
             "seed": int(seed),
         }
+
+    def _check_counts(self, *names: str) -> None:
+        """Check the parameters that are computed with before a recipe is made."""
+        for name in names:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(self._wrong(name, "an int of at least 1", value))
+
+    def _wrong(self, name: str, allowed: str, value: Any) -> str:
+        return f"The {name!r} parameter of {type(self).__name__} must be {allowed}. Got {value!r} instead."
+
+
+class SequenceEstimator(JobEstimator):
+    """An estimator with parameters of its own in the place of a recipe's tables."""
+
+    dtype: ClassVar[torch.dtype] = torch.float64  # of predictions: a row's result does not depend on its neighbours
+    cell: str
+    width: int
+    layers: int
+    bidirectional: bool  # of an estimator that may read both ways
+    dropout: float
+    batch_size: int
+    learning_rate: float
+
+    @property
+    def model(self) -> Any:
+        """The job's object, as `predictor`."""
+        return self.predictor
+
+    def _open(self) -> Any:
+        model = super()._open()
+        model.model.to(self.dtype)
+        return model
+
+    def _train_on(self, sections: dict[str, Any], longest: int, prepare: Callable[[Any, Path], Prepared]) -> None:
+        """Train what `prepare` makes of the recipe, which has some sections of the subclass.
+
+        Args:
+            longest: steps of a sequence; `batch_size` of them are in every batch.
+
+        Raises:
+            ValueError: a parameter that no recipe would take, in scikit-learn's words.
+        """
+        self._check_parameters()
+        batches = {"batch_tokens": max(1, self.batch_size * longest), "learning_rate": self.learning_rate}
+        train = {**self._train_section(), **batches, "label_smoothing": 0.0}
+        model = {**self._model_section(), **sections.get("model", {})}
+        try:
+            recipe = recipe_class(self.task).model_validate({**sections, "train": train, "model": model})
+        except ValidationError as problem:
+            raise ValueError(self._explain(problem)) from None
+        self._train(recipe.model_copy(update={"task": self.task}), prepare)
 
     def _model_section(self) -> dict[str, Any]:
         model: dict[str, Any] = {"width": self.width, "dropout": self.dropout, "layers": self.layers}
@@ -124,17 +158,11 @@ class SequenceEstimator(BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Check what is computed with before a recipe is made."""
-        for name in ("max_iter", "batch_size", "width", "layers"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(self._wrong(name, "an int of at least 1", value))
+        self._check_counts("max_iter", "batch_size", "width", "layers")
         with sklearn_errors():
             if self.cell not in ARCHITECTURES and self.cell not in CELLS:
                 known = ", ".join(repr(name) for name in (*CELLS.names(), *ARCHITECTURES))
                 raise ValueError(self._wrong("cell", f"one of {known}", self.cell))
-
-    def _wrong(self, name: str, allowed: str, value: Any) -> str:
-        return f"The {name!r} parameter of {type(self).__name__} must be {allowed}. Got {value!r} instead."
 
     def _explain(self, problem: ValidationError) -> str:
         """The first problem of a recipe, as a problem of the parameter that it was made from."""
@@ -181,7 +209,7 @@ class WholeSequenceEstimator(SequenceEstimator):
         def prepare(recipe: Any, folder: Path) -> Prepared:
             return job.prepare_examples(recipe, self._splits(labelled, recipe.train.seed), folder)
 
-        self._train(sections, longest, prepare)
+        self._train_on(sections, longest, prepare)
         return self
 
     def _splits(self, examples: Labelled, seed: int) -> LabelledSplits:
@@ -200,21 +228,15 @@ class WholeSequenceEstimator(SequenceEstimator):
         """The network's answer for every example, (N, K) in double precision."""
         predictor = self.model
         _, examples = read(self, X, reset=False)
-        network = predictor.model.eval()
 
-        def call(values: torch.Tensor, lengths: torch.Tensor) -> np.ndarray:
-            values = values.double() if values.is_floating_point() else values
-            answer = network(values.to(predictor.device), lengths.to(predictor.device))
-            answer = answer[0] if isinstance(answer, tuple) else answer
-            return np.asarray(answer.double().cpu())
+        def call(values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+            answer = predictor.model(values.double() if values.is_floating_point() else values, lengths)
+            logits: torch.Tensor = answer[0] if isinstance(answer, tuple) else answer
+            return logits.double()
 
-        with sklearn_errors(), torch.no_grad():
+        with sklearn_errors():
             rows = as_rows(examples, predictor.recipe, predictor.tokenizer, predictor.channels)
-            batches = list(length_batches(rows.lengths, BATCH_TOKENS))
-            answers = np.concatenate([call(*rows.gather(batch)) for batch in batches])
-        ordered = np.empty_like(answers)
-        ordered[np.concatenate(batches)] = answers
-        return ordered
+            return np.stack(predictor.map_rows(rows, call))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -106,7 +106,7 @@ class SequenceForecaster(RegressorMixin, SequenceEstimator):
         def prepare(recipe: Any, folder: Path) -> Prepared:
             return prepare_series(recipe, series, folder, origins)
 
-        self._train(sections, max(2, self.window_), prepare)
+        self._train_on(sections, max(2, self.window_), prepare)
 
     def predict(self, X: Any = None) -> np.ndarray:
         """Rows of the past (N, T) -> (N, horizon), or (N,) where y was; without X, after the end of the series."""

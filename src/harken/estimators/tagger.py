@@ -81,7 +81,7 @@ class SequenceTagger(SequenceEstimator):
             vocabulary.save(folder)
             return Prepared(task, "memory", {"data": f"{len(examples)} sequences in memory"}, [], 0.0)
 
-        self._train(sections, longest, prepare)
+        self._train_on(sections, longest, prepare)
         return self
 
     def predict(self, X: Sequence[Any]) -> list[list[str]]:

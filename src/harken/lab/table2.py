@@ -326,7 +326,7 @@ class Table2:
     def _score(self, run: Run, translator: Any) -> dict[str, Any]:
         from harken.tasks.registry import job_of
 
-        pairs = job_of("translate").held_out(translator, "test")
+        pairs = job_of(translator.recipe.task).held_out(translator, "test")
         scores = translator.evaluate(pairs)
         for name, lines in ((run.name, scores.hypotheses), ("reference", scores.references)):
             atomic_write(self.output(name), "".join(" ".join(line.split()) + "\n" for line in lines))

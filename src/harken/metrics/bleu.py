@@ -93,12 +93,15 @@ def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
 
 def corpus_score(metric: str, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Score all lines as one corpus by the metric "bleu" or "chrf".
+    """Score all lines as one corpus by the metric "bleu", "chrf" or "exact".
 
     Raises:
         UserError: an unknown metric, no lines, or not one reference for every output.
     """
     check_lines(hypotheses, references)
+    if metric == "exact":
+        right = exact_statistics(hypotheses, [[line] for line in references])
+        return Score("exact match", float(exact_of_statistics(right.sum(0)[None])[0]), "percent")
     return _score(_metric(metric, references), hypotheses, [list(references)])
 
 
@@ -134,9 +137,19 @@ def exact_match(outputs: Sequence[str], references: Sequence[str]) -> Interval:
         UserError: no lines, or not one reference for every output.
     """
     check_lines(outputs, references)
-    return bootstrap(
-        [100.0 * (output.split() == other.split()) for output, other in zip(outputs, references, strict=True)]
-    )
+    return bootstrap(100.0 * exact_statistics(outputs, [[line] for line in references])[:, 0])
+
+
+def exact_statistics(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
+    """(lines, 2) counts whose sum over lines determines the share of exact matches: whether one is, and 1."""
+    pairs = zip(hypotheses, references, strict=True)
+    return np.array([[line.split() == reference.split(), True] for line, (reference, *_) in pairs], dtype=np.float64)
+
+
+def exact_of_statistics(counts: np.ndarray) -> np.ndarray:
+    """The percentage of exact matches of every row of counts."""
+    share: np.ndarray = 100 * counts[:, 0] / counts[:, 1]
+    return share
 
 
 def bleu_statistics(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
@@ -215,7 +228,7 @@ def _metric(name: str, references: Iterable[str]) -> Metric:
         return _bleu(bleu_tokenisation(references))
     if name == "chrf":
         return CHRF(char_order=CHARACTER_ORDER, beta=BETA)
-    raise UserError(f'There is no metric "{name}"; choose "bleu" or "chrf".')
+    raise UserError(f'There is no metric "{name}"; choose "bleu", "chrf" or "exact".')
 
 
 def _score(metric: Metric, hypotheses: Sequence[str], streams: Sequence[Sequence[str | None]]) -> Score:

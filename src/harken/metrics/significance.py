@@ -52,11 +52,18 @@ from harken.metrics.bleu import (
     chrf_of_statistics,
     chrf_statistics,
     corpus_score,
+    exact_of_statistics,
+    exact_statistics,
 )
 
 Test = Literal["bootstrap", "randomisation"]
 SAMPLES: dict[str, int] = {"bootstrap": 1000, "randomisation": 10_000}  # as many as sacrebleu draws
 DRAWS_AT_ONCE = 64  # bounds memory: this many rows of line weights are multiplied together
+STATISTICS = {  # counts of lines, and the score of their sums
+    "bleu": (bleu_statistics, bleu_of_statistics),
+    "chrf": (chrf_statistics, chrf_of_statistics),
+    "exact": (exact_statistics, exact_of_statistics),
+}
 TIE = 1e-9  # scores this close are equal: the same lines summed in another order
 
 
@@ -95,7 +102,7 @@ def compare_systems(
     seed: int = 12345,
     metric: str = "bleu",
 ) -> Comparison:
-    """Compare two systems' outputs for the same lines, by `metric` "bleu" or "chrf".
+    """Compare two systems' outputs for the same lines, by `metric` "bleu", "chrf" or "exact".
 
     Args:
         samples: draws or trials; by default 1,000 for the bootstrap and 10,000 for randomisation.
@@ -109,9 +116,7 @@ def compare_systems(
     if samples < 1:
         raise UserError(f"samples is {samples}; draw at least one, {SAMPLES[test]} as a rule.")
     a, b = (corpus_score(metric, system, references) for system in (system_a, system_b))
-    statistics, score = (
-        (bleu_statistics, bleu_of_statistics) if metric == "bleu" else (chrf_statistics, chrf_of_statistics)
-    )
+    statistics, score = STATISTICS[metric]
     single = [[line] for line in references]
     counts_a, counts_b = statistics(system_a, single), statistics(system_b, single)  # (lines, counts)
     observed = abs(a.value - b.value)

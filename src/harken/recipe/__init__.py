@@ -21,9 +21,10 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from types import UnionType
-from typing import Any, Self, Union, get_args, get_origin
+from typing import Any, ClassVar, NamedTuple, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from harken.errors import UserError
 from harken.paths import paths_in
@@ -39,6 +40,7 @@ __all__ = [
     "TRAIN",
     "Recipe",
     "Section",
+    "TableColumn",
     "as_recipe",
     "describe",
     "load_recipe",
@@ -55,6 +57,20 @@ TRAIN: Any = Field(  # of every job: a recipe without the table trains for ten m
 )
 
 
+class TableColumn(NamedTuple):
+    """A column of a table that a job reads or predicts."""
+
+    key: str | None  # of `[data]`, which names the column; None: of texts, each a line of the training file
+    kinds: tuple[str, ...]  # of its cells, as `harken.data.io.columns` has them, or "list"; the likeliest first
+    noun: str  # of a cell, for messages
+    names: tuple[str, ...] = ()  # usual ones, in lower case
+    is_joined: bool = False  # whether several columns may be read as one
+
+
+TEXT_NAMES = ("text", "sentence", "review", "content", "body", "question", "message", "tweet")
+TEXT_LINES = TableColumn(None, ("text",), "text", TEXT_NAMES)
+
+
 class Section(BaseModel):
     """A table of a recipe: unknown keys are errors, and no value is changed after it was read."""
 
@@ -66,6 +82,10 @@ class Recipe(Section):
 
     TOML has no null, so the string "none" unsets an optional key: `clip_norm = "none"`.
     """
+
+    input_column: ClassVar[TableColumn | None] = None  # of tables that recipes are inferred from, and of estimators
+    target_column: ClassVar[TableColumn | None] = None
+    cuts_at_end: ClassVar[bool] = False  # whether held-out parts are cut off the end of the data, and not drawn
 
     task: str = Field(description="the job")
     train: TrainConfig = TRAIN
@@ -102,6 +122,33 @@ class Recipe(Section):
         """Key -> path as the recipe or the override has it, before it was made absolute."""
         return self._written_paths
 
+    @classmethod
+    def data_fields(cls) -> dict[str, FieldInfo]:
+        """The keys of `[data]`."""
+        tables = config_classes(cls.model_fields["data"].annotation) if "data" in cls.model_fields else []
+        return {key: field for table in tables for key, field in table.model_fields.items()}
+
+    @classmethod
+    def column_names(cls) -> dict[TableColumn, str]:
+        """The columns that the job declares, each with its name where `[data]` does not say it."""
+        names, fields = {}, cls.data_fields()
+        for column in (cls.input_column, cls.target_column):
+            if column is not None:
+                default = fields[column.key].default if column.key in fields else None
+                stem = str(column.key).removesuffix("_column")
+                names[column] = default if isinstance(default, str) else next(iter(column.names), stem)
+        return names
+
+    @classmethod
+    def recognise(cls, path: Path) -> tuple[str, dict[str, Any]] | None:
+        """What a file or folder is, and the `[data]` that reads it, where its format is one of this job alone."""
+        return None
+
+    @classmethod
+    def default_tables(cls, texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Tables of an inferred recipe that suit texts like these, beside `[data]` and `[train]`."""
+        return {}
+
     def require_data(self, origin: str) -> None:
         """Raise a UserError that names the missing keys if the recipe needs data that does not ship."""
 
@@ -118,7 +165,7 @@ class Recipe(Section):
         if model is None or folder is None or model.model_fields_set - {"architecture", "start"}:
             return self
         start = model_recipe(Path(folder))
-        if start.task != "masked":
+        if not isinstance(start, recipe_class("masked")):
             raise UserError(
                 f"model.start is {folder}, a model of the task {start.task!r}; name one of the task 'masked'"
             )

@@ -62,6 +62,7 @@ class Look:
     choices: list[str] = field(default_factory=list)
     num_columns: int = 0
     more: dict[str, str] = field(default_factory=dict)  # what is no table: sentences, signals
+    unit: str = "rows"  # or words, where sentences span several lines
 
     def to_dict(self) -> dict[str, Any]:
         """Values for JSON."""
@@ -73,14 +74,14 @@ class Look:
         rows = f"the first {self.rows:,} of the file" if self.is_sample else f"{self.rows:,}"
         if self.num_columns > len(self.columns):
             rows += f"; {self.num_columns:,} columns, of which the first {len(self.columns)} are shown"
-        if self.duplicates and self.task != "tag":
+        if self.duplicates and self.unit == "rows":
             rows += f"; {self.duplicates:,} repeat an earlier one"
         labels = [
             (f"labels in {column.name}", format_labels(column.values)) for column in self.columns if column.values
         ]
         decided = (self.task, self.reason) if self.task else ("not decided", self.reason)
         return [
-            *([("words" if self.task == "tag" else "rows", rows)] if self.columns else []),
+            *([(self.unit, rows)] if self.columns else []),
             *self.more.items(),
             *labels,
             ("job", ": ".join(decided)),
@@ -122,11 +123,11 @@ def look(path: str | Path) -> Look:
     Raises:
         UserError: the data does not exist or cannot be read; it says what to do.
     """
-    task, choices, command, more = None, list[str](), "", dict[str, str]()
+    task, choices, command, more, unit = None, list[str](), "", dict[str, str](), "rows"
     try:
         inferred = infer(path)
         sample, task, reason, command = inferred.sample, inferred.task, inferred.reason, train_command(path)
-        more = inferred.facts()
+        more, unit = inferred.facts(), inferred.unit
     except Undecided as undecided:
         sample, reason, command, choices = undecided.sample, undecided.problem, undecided.command, undecided.labels
     if sample is None:
@@ -134,7 +135,7 @@ def look(path: str | Path) -> Look:
     repeated = len(sample.rows) - len({tuple(row) for row in sample.rows})
     columns = [describe(column) for column in _columns(sample)]
     facts = (str(path), len(sample.rows), sample.is_cut, columns, repeated)
-    return Look(*facts, task, reason, command, choices, len(sample.names), more)
+    return Look(*facts, task, reason, command, choices, len(sample.names), more, unit)
 
 
 def _columns(sample: Table) -> Iterator[Column]:

@@ -17,6 +17,7 @@ from harken.files import atomic_write
 from harken.metrics import Comparison, compare_systems
 from harken.run_folders.curves import short_names
 from harken.run_folders.reading import Run, number
+from harken.tasks.scores import Scores
 from harken.training.folder import MODEL, OUTPUTS
 from harken.training.log import NOT_METRICS, SIGNATURE
 from harken.training.weights import DIGEST, stored_metadata
@@ -89,15 +90,15 @@ def differing_keys(runs: Sequence[Run], missing: Any = None) -> dict[str, list[A
 
 
 def paired_tests(runs: Sequence[Run], names: Sequence[str]) -> list[dict[str, Any]]:
-    """Each run against the first by paired bootstrap, on every split that both have outputs of."""
+    """Each run against the first by paired bootstrap, on every split of equal examples that both have outputs of."""
     tests = []
     first = outputs_of(runs[0].folder)
     for name, run in zip(names[1:], runs[1:], strict=True):
         for split, other in outputs_of(run.folder).items():
             own = first.get(split)
-            if own is None or own["references"] != other["references"]:
+            if own is None or any(own[key] != other[key] for key in ("references", "metric")):
                 continue
-            test = compare_systems(own["outputs"], other["outputs"], own["references"])
+            test = compare_systems(own["outputs"], other["outputs"], own["references"], metric=own["metric"])
             tests.append({"split": split, "run": name, "against": names[0], **described(test)})
     return tests
 
@@ -110,7 +111,7 @@ def described(test: Comparison) -> dict[str, Any]:
         "first": test.a.value,
         "other": test.b.value,
         "difference": test.b.value - test.a.value,
-        "interval": [-test.high, -test.low],
+        "interval": [0.0 - test.high, 0.0 - test.low],  # of equal outputs 0, and not -0
         "p": test.p_value,
     }
 
@@ -118,47 +119,57 @@ def described(test: Comparison) -> dict[str, Any]:
 def write_outputs(
     run: Run, split: str, load: Callable[[Path], Any], progress: Callable[[int], None] = lambda count: None
 ) -> None:
-    """Translate a split of the run's corpus and write the outputs, unless those of these weights are there already.
+    """Score a split of the run's corpus and write the outputs, unless those of these weights are there already.
 
     Args:
         load: opens the model of a folder (`harken.load`).
 
     Raises:
-        UserError: the run is no finished translator, or has no such split.
+        UserError: the run is not finished, has no such split, or is of a job whose outputs are not compared.
     """
-    if run.task != "translate":
-        raise UserError(f"{run.folder} has the task {run.task!r}; --split compares outputs of translators only")
     if split in outputs_of(run.folder):
         return
     from harken.tasks.registry import job_of
 
+    job = job_of(run.task)
+    problem = f"{run.folder} has the task {run.task!r}, whose outputs --split does not compare; leave it out"
+    if job.paired_metric is None:
+        raise UserError(problem)
     model = load(run.folder)
-    pairs = job_of("translate").examples(model, split)
-    translations = model.translate([pair.source for pair in pairs], attention=False)
-    progress(len(pairs))
-    store_outputs(run.folder, split, pairs, [best.text for best in translations])
+    scores = job.score(model, job.held_out(model, split), progress)
+    if scores.outputs is None:
+        raise UserError(problem)
+    store_outputs(run.folder, split, scores, job.paired_metric)
 
 
-def store_outputs(folder: Path, split: str, pairs: Sequence[Any], outputs: Sequence[str]) -> None:
-    """Write the translations of a split, with the digest of the weights that made them."""
-    lines = [{"digest": model_digest(folder)}]
-    lines += [
-        {"source": pair.source, "output": output, "reference": pair.target}
-        for pair, output in zip(pairs, outputs, strict=True)
-    ]
+def store_outputs(folder: Path, split: str, scores: Scores, metric: str | None) -> None:
+    """Write the outputs of a split, where there are some, with the digest of the weights that made them.
+
+    Args:
+        metric: of paired tests, as `Job.paired_metric`.
+    """
+    if scores.outputs is None or metric is None:
+        return
+    lines = [{"digest": model_digest(folder), "metric": metric}]
+    rows = [{"output": output, "reference": reference} for output, reference in zip(*scores.outputs, strict=True)]
+    if scores.sources is not None:
+        rows = [{"source": source, **row} for source, row in zip(scores.sources, rows, strict=True)]
+    lines += rows
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     atomic_write(folder / OUTPUTS / f"{split}.jsonl", text)
 
 
-def outputs_of(folder: Path) -> dict[str, dict[str, list[str]]]:
-    """Outputs and references by split, of the weights that are in the folder now; what is damaged is left out."""
-    splits: dict[str, dict[str, list[str]]] = {}
+def outputs_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """Outputs, references and their metric by split, of the weights that are in the folder now; what is damaged is left
+    out."""
+    splits: dict[str, dict[str, Any]] = {}
     for path in sorted((folder / OUTPUTS).glob("*.jsonl")):
         try:
             head, *lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
             if lines and head["digest"] == model_digest(folder):
                 outputs, references = ([str(line[key]) for line in lines] for key in ("output", "reference"))
-                splits[path.stem] = {"outputs": outputs, "references": references}
+                metric = head.get("metric", "bleu")  # older files are of translators
+                splits[path.stem] = {"outputs": outputs, "references": references, "metric": metric}
         except (OSError, ValueError, KeyError, TypeError):
             continue
     return splits

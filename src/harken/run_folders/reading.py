@@ -19,6 +19,7 @@ from typing import Any
 
 from harken.errors import UserError
 from harken.machine import is_alive
+from harken.recipe import DEFAULT_TASK
 from harken.training.folder import CARD, CHECKPOINTS, LOCK, MODEL, RECIPE
 from harken.training.log import METRICS, NOT_METRICS, read_metrics
 
@@ -45,7 +46,7 @@ class Run:
     @property
     def task(self) -> str:
         """The job."""
-        return str(self.recipe.get("task", "translate" if self.recipe else ""))
+        return str(self.recipe.get("task", DEFAULT_TASK if self.recipe else ""))
 
     @property
     def model(self) -> str:

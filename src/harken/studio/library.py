@@ -17,11 +17,12 @@ from harken.data.text.locations import BILINGUAL
 from harken.errors import UserError
 from harken.registry import plugin_places
 from harken.run_folders.reading import Run, folders_of_runs, is_running, read_run
+from harken.serving.operations import operations_of
 from harken.studio.example import NAME, example_folder, is_trained
+from harken.tasks.registry import interface_of
 from harken.training.folder import CARD, MODEL, RECIPE
 from harken.training.log import METRICS
 
-TEXT_JOBS = ("translate", "classify", "regress", "tag", "language", "masked", "elmo")  # whose models may read a text
 LOADED = 6  # models kept in memory; the one that was not used for longest is dropped
 
 
@@ -94,11 +95,11 @@ class Library:
             models.append(describe_model(NAME, example_folder()))
         return models
 
-    def open(self, name: str, task: str | None = None) -> LoadedModel:
+    def open(self, name: str, operation: str | None = None) -> LoadedModel:
         """A model, loaded on first use and again where its weights have changed.
 
         Raises:
-            UserError: there is none, its folder does not hold together, or it was trained for another task.
+            UserError: there is none, its folder does not hold together, or its job has no such operation.
         """
         from harken.api import load
         from harken.tasks.registry import job_of
@@ -113,8 +114,10 @@ class Library:
                 self._opened.popitem(last=False)
         self._opened.move_to_end(name)
         opened = cached[1]
-        if task is not None and opened.task != task:
-            raise UserError(f"{name} was trained for the task {opened.task!r}; choose a model of the task {task!r}")
+        if operation is not None and operation not in operations_of(opened.task):
+            raise UserError(
+                f"{name} was trained for the task {opened.task!r}, whose job has no {operation!r}; choose another model"
+            )
         return opened
 
 
@@ -158,10 +161,23 @@ def describe_model(name: str, folder: Path) -> dict[str, Any]:
         "corpus": str(data.get("corpus", "")),
         "attends": model.get("attention") != "none",
         "recurrent": "recurrent" in parts_of(model),
-        "reads_text": recipe.get("task") in TEXT_JOBS and data.get("kind", "text") == "text",
+        "reads_text": reads_text(recipe.get("task", "")) and data.get("kind", "text") == "text",
         "direction": str(data.get("direction", "")),
         "languages": languages_of(data),
     }
+
+
+def reads_text(task: str) -> bool:
+    """Whether models of a job may read a text; False where the job is not known here.
+
+    >>> reads_text("elmo"), reads_text("caption"), reads_text("none")
+    (True, False, False)
+    """
+    try:
+        interface = interface_of(task)
+    except UserError:
+        return False
+    return interface is not None and interface.input.is_text
 
 
 def parts_of(model: Mapping[str, Any]) -> set[str]:

@@ -40,7 +40,7 @@ class Tasks:
         """Translations that go on differently after a prefix."""
         from harken.studio.translating import TranslationRequest, alternatives_of
 
-        translator = self.library.open(model, "translate").model
+        translator = self.library.open(model, "alternatives").model
         return {"alternatives": alternatives_of(translator, TranslationRequest.of(fields), count)}
 
     def inside(self, model: str, text: str, heads: list[dict[str, Any]], words: list[int], beam: int | None) -> Any:
@@ -91,7 +91,7 @@ class Tasks:
         """The tree of the beam search."""
         from harken.studio.searching import beam_of
 
-        translator = self.library.open(model, "translate").model
+        translator = self.library.open(model, "beam").model
         return beam_of(translator, text, beam=beam, length_penalty=length_penalty)
 
     def input(self, model: str) -> Any:

@@ -136,7 +136,7 @@ def score_tests(sweep: Sweep, names: list[str], settings: Settings) -> None:
 
 
 def score_test(trial: Trial, slot: int) -> dict[str, float]:
-    """The metrics of a trial on the test part; the translations of a translator are kept for paired tests.
+    """The metrics of a trial on the test part; its outputs are kept for paired tests.
 
     Raises:
         UserError: there is no test part.
@@ -148,6 +148,5 @@ def score_test(trial: Trial, slot: int) -> dict[str, float]:
     model = load(trial.folder)
     job = job_of(model.recipe.task)
     scores = job.evaluate(model, "test", [], lambda count: None)
-    if model.recipe.task == "translate" and scores.outputs is not None:
-        store_outputs(trial.folder, "test", job.held_out(model, "test"), scores.outputs[0])
+    store_outputs(trial.folder, "test", scores, job.paired_metric)
     return {metric.key or metric.name: metric.value for metric in scores.metrics if metric.key is not None}

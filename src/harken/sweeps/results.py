@@ -165,7 +165,7 @@ class Sweep:
         return -math.inf if math.isnan(score) else self.sign * score
 
     def bootstrap(self) -> list[dict[str, Any]]:
-        """Translators: the best setting against the baseline on the test sentences, by paired bootstrap."""
+        """The best setting against the baseline on the test examples, by paired bootstrap of their outputs."""
         rows = []
         for first, other in zip(self.plan.of(self.baseline), self.plan.of(self.best), strict=True):
             if first is not other:

@@ -204,6 +204,7 @@ class Input:
     example_key: str | None = None  # under which --json repeats a text, or the number of another example
     opens_files: ClassVar[bool] = False  # whether the job itself opens the file that an example names
     is_many_lines: ClassVar[bool] = False  # whether all lines of a file are one example
+    is_text: ClassVar[bool] = False  # whether an example is one text
     request: type = field(kw_only=True)  # a dataclass of annotated fields
 
     def items(self, body: Any) -> list[dict[str, Any]]:
@@ -255,6 +256,7 @@ class Texts(Input):
     """A text on each line of a file or of stdin."""
 
     is_replaceable: ClassVar[bool] = True
+    is_text: ClassVar[bool] = True
     argument: Argument = Argument("file", Path | None, "Texts, one a line; or stdin.")
     request: type = field(default=TextRequest, kw_only=True)  # has a field `text`
 
@@ -328,6 +330,7 @@ class PromptRequest:
 class Prompts(Input):
     """Texts as arguments of the command; `-` stands for what is piped in."""
 
+    is_text: ClassVar[bool] = True
     argument: Argument = Argument(
         "prompts", list[str] | None, "What to go on from, in quotes; `-`: from stdin.", metavar="[PROMPT]..."
     )

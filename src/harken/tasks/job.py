@@ -187,7 +187,8 @@ class Job:
     interface: ClassVar[Interface | None] = None  # of its command, route and form; None: it has none of them
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = ()  # what `prepare` may write beside the weights
     options: ClassVar[frozenset[str]] = frozenset()  # of the command line that this job takes and others do not
-    cuts_at_end: ClassVar[bool] = False  # whether held-out parts are cut off the end of the data, and not drawn
+    estimator: ClassVar[str | None] = None  # "module:class"; None: derived from the columns that the recipe declares
+    paired_metric: ClassVar[str | None] = "exact"  # of `compare_systems`, for paired tests of outputs; None: no tests
     scored_files: ClassVar[str] = "files"  # what may be scored in place of a split
 
     @property
@@ -252,6 +253,14 @@ class Job:
         """
         return self.predictor.load(folder, recipe, device)
 
+    def read_table(self, recipe: Any, table: dict[str, list[Any]]) -> Any:
+        """The examples of a table in memory as `held_out` gives those of a split, for the score of an estimator.
+
+        Raises:
+            UserError: bad data, or a job that reads no tables.
+        """
+        raise UserError(f"examples of the task {recipe.task!r} are not read from a table; its job has no read_table")
+
     def load_table(self, recipe: Any, table: dict[str, list[Any]]) -> Any:
         """The corpus as `load_data` gives it, of a table in memory whose columns the recipe's `[data]` names.
 
@@ -287,7 +296,9 @@ class Job:
         scores: Scores = score(model, examples, progress, **options)
         scores.notes += notes
         if name is not None:
-            scores.split = describe_split(getattr(model.recipe, "data", None), name, self.cuts_at_end, scores.count)
+            scores.split = describe_split(
+                getattr(model.recipe, "data", None), name, model.recipe.cuts_at_end, scores.count
+            )
         if baseline := self.refit_baseline(model, examples):
             compare(scores, model.folder, name, baseline)
         return scores

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.io.in_memory import text_column
-from harken.data.text.texts import TextCorpus, read_files, read_line_splits, split_lines
+from harken.data.text.texts import TextCorpus, long_enough, read_files, read_line_splits, split_lines
 from harken.tasks.job import FileReading, Job
 
 
@@ -16,6 +16,9 @@ class LinesJob(Job):
 
     def load_data(self, recipe: Any) -> TextCorpus:
         return read_line_splits(recipe.data)
+
+    def read_table(self, recipe: Any, table: dict[str, list[Any]]) -> list[str]:
+        return long_enough(recipe.data, text_column(table))
 
     def load_table(self, recipe: Any, table: dict[str, list[Any]]) -> TextCorpus:
         return split_lines(recipe.data, text_column(table))

@@ -37,11 +37,15 @@ class Metric:
     digits: int = 3
     key: str | None = ""  # its name for programs; None: it is for people alone
     signed: bool = False  # whether it is shown with its sign
+    lower_is_better: bool = False
 
     @classmethod
-    def of(cls, name: str, interval: Interval, note: str = "", digits: int = 3) -> Metric:
+    def of(
+        cls, name: str, interval: Interval, note: str = "", digits: int = 3, *, lower_is_better: bool = False
+    ) -> Metric:
         """A metric with its interval (`harken.metrics.interval`)."""
-        return cls(name, interval.value, interval.low, interval.high, note, digits)
+        bounds = interval.value, interval.low, interval.high
+        return cls(name, *bounds, note, digits, lower_is_better=lower_is_better)
 
     def row(self) -> tuple[str, str, str, str]:
         """The row of a table: name, value, interval, note."""
@@ -62,6 +66,7 @@ class Scores:
     seconds: float | None = None  # that the model took, where it was measured
     split: dict[str, str] = field(default_factory=dict)  # name, source and use, where it is one of the model's corpus
     outputs: tuple[list[Any], list[Any]] | None = None  # predictions and references, for metrics of the user's own
+    sources: list[str] | None = None  # of the outputs, where they are texts
 
     def add(self, name: str, function: Callable[[list[Any], list[Any]], float]) -> None:
         """Add a metric of the user's own, `function(predictions, references)`.

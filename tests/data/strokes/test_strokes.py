@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harken.data.strokes.corpus import StrokeConfig, read_strokes_corpus
+from harken.data.strokes.config import StrokeConfig
+from harken.data.strokes.corpus import read_strokes_corpus
 from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.files import read_npz, read_strokes
 from harken.data.strokes.rows import StrokeRows

@@ -14,13 +14,13 @@ from harken.cli.progress import counting
 
 @examples(
     "harken compare runs/attention runs/rnn",
-    "harken compare runs/attention runs/rnn --split test      (with a paired test of the translations)",
+    "harken compare runs/attention runs/rnn --split test      (with a paired test of the outputs)",
 )
 def compare(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders; the first is the baseline.")],
     split: Annotated[
         str | None,
-        typer.Option(help="Translators: translate this split with each, keep the outputs and test the differences."),
+        typer.Option(help="Run this split through each model, keep the outputs and test the differences."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -34,7 +34,7 @@ def compare(
 
     runs = [read_run(folder) for folder in folders]
     for run in runs if split is not None and len(runs) > 1 else ():
-        with counting(f"translating {split} with {run.folder}") as tick:
+        with counting(f"{split} through {run.folder}") as tick:
             write_outputs(run, split or "", load, tick)
     comparison = compare_runs(runs)
     if as_json:
@@ -51,5 +51,5 @@ def compare(
         )
     if not comparison.keys:
         logger.info("The recipes are equal")
-    if not comparison.tests and all(run.task == "translate" for run in runs):
-        logger.info("No outputs to test: --split test translates the test set with each run and keeps the outputs")
+    if not comparison.tests:
+        logger.info("No outputs to test: --split test runs the test set through each model and keeps the outputs")

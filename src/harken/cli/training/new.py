@@ -86,7 +86,7 @@ def new(
 def ask_task(data: str, options: Mapping[str, str | None]) -> str:
     """The job, with the one that the data looks like as the default."""
     from harken.recipe.infer import Undecided, infer
-    from harken.registry import JOBS
+    from harken.registry import TASKS
 
     likely = None
     try:
@@ -99,7 +99,7 @@ def ask_task(data: str, options: Mapping[str, str | None]) -> str:
         if isinstance(problem, Undecided):
             likely = problem.choices[0].get("task")
         logger.info(f"{problem}")
-    answer: str = typer.prompt(f"Which job ({', '.join(JOBS)})?", default=likely, err=True, prompt_suffix=" ")
+    answer: str = typer.prompt(f"Which job ({', '.join(TASKS.names())})?", default=likely, err=True, prompt_suffix=" ")
     return answer.strip()
 
 

@@ -91,7 +91,7 @@ def sweep(
     for test_of_seed in results.bootstrap():
         low, high = test_of_seed["interval"]
         logger.info(
-            f"test sentences, seed {test_of_seed['seed']}: {test_of_seed['run']} has {test_of_seed['difference']:+.2f} "
+            f"test examples, seed {test_of_seed['seed']}: {test_of_seed['run']} has {test_of_seed['difference']:+.2f} "
             f"{test_of_seed['metric']} beside {test_of_seed['against']} (95% interval {low:+.2f} to {high:+.2f}, "
             f"p = {test_of_seed['p']:.4f}, paired bootstrap)"
         )

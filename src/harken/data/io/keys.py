@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -47,11 +47,19 @@ class DataTable(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     older: ClassVar[Mapping[str, str]] = {}  # older name -> name
+    origins: ClassVar[tuple[str, ...]] = ()  # keys of which one alone may be given
 
     @model_validator(mode="before")
     @classmethod
     def _current_names(cls, values: Any) -> Any:
         return cls.renamed(values)
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        given = [f"data.{key}" for key in self.origins if getattr(self, key)]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} are both given; keep one of them")
+        return self
 
     @classmethod
     def renamed(cls, values: Any) -> Any:

@@ -6,47 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing import Any
 
 from harken.data.io.table import read_table
 from harken.data.parts import divide
 from harken.data.prepared.scan import RowKind
 from harken.data.splits import content_key, digest, size_of
+from harken.data.strokes.config import StrokeConfig
 from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.files import drawing_of, read_npz, read_strokes
 from harken.data.synthetic.penfont import penfont
 from harken.errors import UserError
-from harken.paths import PathStr
-
-
-class StrokeConfig(BaseModel):
-    """The source of the drawings: the generated font, one file with all splits, or one file per split."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    corpus: Literal["penfont"] | None = Field(None, description="A generated corpus: lines written by simulated hands.")
-    size: int = Field(8000, ge=1, description="Training lines of the generated corpus.")
-    file: PathStr | None = Field(None, description="An .npz file with all splits, as online-strokes has them.")
-    train: PathStr | None = Field(
-        None, description="Drawings to train on: .jsonl, or pendigits' .tra; also .gz and .xz."
-    )
-    valid: PathStr | None = Field(None, description="Drawings to validate on; default: held out from training.")
-    test: PathStr | None = Field(None, description="Drawings to test on.")
-    max_points: int | None = Field(None, ge=1, description="Longer drawings are skipped and counted.")
-    seed: int = Field(1, ge=0, description="Seed of the generated corpus and of the held-out split.")
-
-    @property
-    def sources(self) -> list[str]:
-        """The keys that say where drawings come from."""
-        return [key for key in ("corpus", "file", "train") if getattr(self, key)]
-
-    @model_validator(mode="after")
-    def _one_source(self) -> StrokeConfig:
-        if len(self.sources) > 1:
-            raise ValueError(f"data.{' and data.'.join(self.sources)} are both given: keep one of them")
-        return self
 
 
 @dataclass

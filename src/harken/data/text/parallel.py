@@ -67,6 +67,20 @@ def read_corpus(config: Any) -> Corpus:
 def corpus_of_table(config: Any, table: Mapping[str, list[Any]]) -> Corpus:
     """Pairs out of a table in memory, some split off to validate and to test on.
 
+    Raises:
+        UserError: a column that is not there, a cell without anything, or no pair that is long enough.
+    """
+    skipped = Counter[str]()
+    pairs = list(_filtered(pairs_of_table(config, table), "train", config, skipped, limited=True))
+    if not pairs:
+        raise nothing_left("train", ["the table"], skipped)
+    parts = divide(PAIRS, pairs, held_out_sizes(config, ()), config.seed, [], reason=LEFT_OUT)
+    return _corpus(config, config.name or "table", parts, {}, skipped)
+
+
+def pairs_of_table(config: Any, table: Mapping[str, list[Any]]) -> Iterator[Pair]:
+    """The pairs of a table in memory.
+
     The columns are as `data.source_column` and `data.target_column` name them; a dotted name reads nested objects:
     "translation.en". By default they are `source` and `target`, or the only two that hold texts.
 
@@ -76,15 +90,10 @@ def corpus_of_table(config: Any, table: Mapping[str, list[Any]]) -> Corpus:
     columns_given = config.source_column, config.target_column
     chosen = [list(table)[column] if isinstance(column, int) else column for column in columns_given]
     names = [name or default for name, default in zip(chosen, _text_columns(table), strict=True)]
-    columns, skipped = read_table(table, names), Counter[str]()
+    columns = read_table(table, names)
     refuse_gaps(columns, names)
     texts = ([" ".join(str(cell).split()) for cell in columns[name]] for name in names)
-    raw = (Pair(*row) for row in zip(*texts, strict=True))
-    pairs = list(_filtered(raw, "train", config, skipped, limited=True))
-    if not pairs:
-        raise nothing_left("train", ["the table"], skipped)
-    parts = divide(PAIRS, pairs, held_out_sizes(config, ()), config.seed, [], reason=LEFT_OUT)
-    return _corpus(config, config.name or "table", parts, {}, skipped)
+    return (Pair(*row) for row in zip(*texts, strict=True))
 
 
 def _text_columns(table: Mapping[str, list[Any]]) -> tuple[str, str]:

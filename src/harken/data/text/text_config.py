@@ -83,6 +83,8 @@ class LinesConfig(DataTable):
 
     older: ClassVar[Mapping[str, str]] = {"valid_share": "valid_size"}
 
+    origins = ("corpus", "train")
+
     corpus: Literal["phrasebook"] | None = Field(
         None, description='a generated corpus: the English side of the "phrasebook"'
     )
@@ -102,9 +104,3 @@ class LinesConfig(DataTable):
     prepared: PreparedDir = None
     name: CorpusName = None
     seed: Seed = 1
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> LinesConfig:
-        if self.corpus and self.train:
-            raise ValueError("data.corpus and data.train are both given; keep one of them")
-        return self

@@ -13,6 +13,10 @@
     files or folders by class, train.en ...       classify, translate
     other text                                    language
 
+The columns of tables, and formats of its own, are what the recipe of a job declares (`Recipe.input_column`,
+`Recipe.target_column`, `Recipe.recognise`), that of a plugin too; a job whose recipe is derived from one that ships
+reads the same files.
+
 What is ambiguous is `Undecided`: choices, and the command of the likeliest. `harken look DATA`, `harken train DATA`,
 `harken.train(DATA)` and `harken new` use it.
 """
@@ -27,9 +31,9 @@ from harken.files import expand_user
 from harken.recipe.infer.files import infer_file
 from harken.recipe.infer.folders import infer_folder
 from harken.recipe.infer.held_out import hold_out_test
-from harken.recipe.infer.inferred import MINUTES, Inferred, is_data, write_recipe
+from harken.recipe.infer.inferred import MINUTES, Inferred, is_data, recognise, write_recipe
 from harken.recipe.infer.questions import Undecided, run_name
-from harken.registry import JOBS
+from harken.registry import JOBS, TASKS, recipe_class
 
 __all__ = ["MINUTES", "Inferred", "Undecided", "infer", "is_data", "recipe_file", "write_recipe"]
 
@@ -55,22 +59,35 @@ def infer(
         UserError: the data cannot be read; it says what to do.
     """
     data = expand_user(path)
-    if task is not None and task not in JOBS:
-        raise UserError(f"there is no task {task!r}; choose from {', '.join(JOBS)}")
+    if task is not None and task not in TASKS:
+        raise UserError(f"there is no task {task!r}; choose from {', '.join(TASKS.names())}")
     if not data.exists():
         raise UserError(f"{path} does not exist; check the path")
     try:
         infer_data = infer_folder if data.is_dir() else infer_file
-        inferred = infer_data(data.resolve(), task, text, target, pair)
+        shipped = _shipped(task)
+        own = None if shipped == task else recognise(data.resolve(), task)
+        inferred = own or infer_data(data.resolve(), shipped, text, target, pair)
+        inferred.task = task or inferred.task
         if pair is not None:
             _set_languages(inferred, pair, path)
         return hold_out_test(inferred)
     except Undecided as undecided:
         undecided.problem = undecided.problem.replace(str(data.resolve()), str(path), 1)
+        if task is not None:
+            undecided.choices = [{**choice, "task": task} for choice in undecided.choices]
         given = {"task": task, "text": text, "target": target, "pair": pair}
         options = {key: value for key, value in given.items() if value is not None}
         complete = undecided.within(["harken", "train", str(path)], options, ["--out", f"runs/{run_name(path)}"])
         raise complete from None
+
+
+def _shipped(task: str | None) -> str | None:
+    """The job that ships and reads the same data: the one whose recipe that of a plugin's job is derived from."""
+    if task is None or task in JOBS:
+        return task
+    recipe = recipe_class(task)
+    return next((name for name in JOBS if issubclass(recipe, recipe_class(name))), task)
 
 
 def _set_languages(inferred: Inferred, pair: str, path: str | Path) -> None:
@@ -79,11 +96,11 @@ def _set_languages(inferred: Inferred, pair: str, path: str | Path) -> None:
     Raises:
         UserError: the data is in other languages, or not translated.
     """
-    if inferred.task != "translate":
+    keys = ("source_language", "target_language")
+    if not {*keys} <= recipe_class(inferred.task).data_fields().keys():
         raise UserError(f"--pair {pair} is for translation, but {path} is data for {inferred.task}; leave it out")
     if inferred.data.get("pair") == pair:
         return
-    keys = ("source_language", "target_language")
     known = "-".join(str(inferred.data.get(key)) for key in keys if inferred.data.get(key))
     languages = pair.split("-")
     if len(languages) != 2 or known not in ("", pair):

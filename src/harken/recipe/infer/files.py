@@ -15,9 +15,6 @@ from harken.data.io.files import DAMAGED, ending
 from harken.data.io.records import is_json
 from harken.data.io.table import is_table
 from harken.data.io.translation_memories import ENDINGS as MEMORIES
-from harken.data.series.signals import read_signals
-from harken.data.text.babi import NAME as BABI_NAME
-from harken.data.text.examples_config import ExamplesConfig
 from harken.data.text.tagged import iterate_tagged
 from harken.errors import UserError
 from harken.recipe.infer.columns import (
@@ -32,7 +29,7 @@ from harken.recipe.infer.columns import (
     read_sample,
     read_text,
 )
-from harken.recipe.infer.inferred import Inferred
+from harken.recipe.infer.inferred import Inferred, recognise
 from harken.recipe.infer.pairs import (
     choose_pair,
     infer_aligned,
@@ -44,7 +41,8 @@ from harken.recipe.infer.pairs import (
 )
 from harken.recipe.infer.questions import Undecided
 from harken.recipe.infer.refusals import refuse_other_formats
-from harken.recipe.infer.tables import infer_table, language_tokenizer, text_tokenizer
+from harken.recipe.infer.tables import infer_table
+from harken.registry import recipe_class
 
 FIRST_WORDS = 100  # distinct first words of lines that may be labels
 NUMBERS = re.compile(r"[-+\d.e]+([\s,]+[-+\d.e]+){2,}")
@@ -53,6 +51,8 @@ NUMBERS = re.compile(r"[-+\d.e]+([\s,]+[-+\d.e]+){2,}")
 def infer_file(path: Path, task: str | None, text: str | None, target: str | None, pair: str | None = None) -> Inferred:
     """The recipe of one file; raises UserError as `infer`."""
     kind = ending(path)
+    if recognised := recognise(path, task):
+        return recognised
     if path.suffix == ".zip" and (pairs := infer_archive(path, pair)) is not None:
         return pairs
     if kind in (".tar", ".tgz", ".txz") and (stories := infer_babi(path, _members(path))) is not None:
@@ -86,13 +86,19 @@ def infer_file(path: Path, task: str | None, text: str | None, target: str | Non
     if task in (None, "classify") and (inferred := _prefixed(path, filled, encoding)):
         rows = [[*line.split(None, 1), ""][:2] for line in filled[:MOST_ROWS]]
         return replace(inferred, sample=replace(sample, names=["label", "text"], rows=rows))
-    if task in (None, "language", "masked", "elmo"):
-        return replace(_plain_text(path, content, task or "language"), sample=sample)
+    recipe = recipe_class(task or "language")
+    if recipe.input_column is not None and recipe.input_column.key is None:
+        tables = recipe.default_tables([content])
+        return Inferred(task or "language", "plain text", {"train": str(path)}, tables, sample=sample)
     raise UserError(f"{path} is plain text, which a {task} recipe does not read; give a table, or --task language")
 
 
 def infer_babi(root: Path, files: Sequence[Path]) -> Inferred | None:
     """The bAbI tasks in a folder or archive; None where none of its files is one to train on."""
+    if not files:
+        return None
+    from harken.data.text.babi import NAME as BABI_NAME  # imports torch
+
     names = [(path.parent.name, match) for path in files if (match := BABI_NAME.fullmatch(path.name))]
     folders = [folder for folder, match in names if match[3] == "train"]
     if not folders:
@@ -122,16 +128,14 @@ def _number_rows(path: Path, task: str | None) -> Inferred:
     raise Undecided(f"{path} holds rows of numbers, whose last may be their label (classify)", "Which job?", choices)
 
 
-def _plain_text(path: Path, content: str, task: str) -> Inferred:
-    tables = {"tokenizer": language_tokenizer(len(content))} if task == "language" else {}
-    return Inferred(task, "plain text", {"train": str(path)}, tables)
-
-
 def _signals(path: Path, task: str | None) -> Inferred:
     _only(path, task, "classify")
     data = {"kind": "signal", "train": str(path)}
 
     def facts() -> dict[str, str]:
+        from harken.data.series.signals import read_signals  # imports torch
+        from harken.data.text.examples_config import ExamplesConfig
+
         signals = read_signals(path, ExamplesConfig.model_validate(data))
         channels = f"{signals.values[0].shape[1]} channel{'s' if signals.values[0].shape[1] > 1 else ''}"
         steps = format_facts(length_facts([len(frames) for frames in signals.values]))
@@ -156,7 +160,8 @@ def _tagged(path: Path, form: str, reason: str) -> Inferred:
         lengths = [len(sentence.words) for sentence in iterate_tagged(path, form)]
         return {"sentences": f"{len(lengths):,}; words: {format_facts(length_facts(lengths))}"}
 
-    return Inferred("tag", reason, {"train": str(path), "format": form}, sample=sample, facts=facts)
+    data = {"train": str(path), "format": form}
+    return Inferred("tag", reason, data, sample=sample, facts=facts, unit="words")
 
 
 def _arrays(path: Path, task: str | None) -> Inferred:
@@ -254,4 +259,4 @@ def _prefixed(path: Path, lines: Sequence[str], encoding: str) -> Inferred | Non
     if all(re.fullmatch(r"[^:]+:[^:]+", first) for first in firsts):
         data["label_until"] = ":"
         reason += ", of which the part before the colon is learnt"
-    return Inferred("classify", reason, data, text_tokenizer([row[-1] for row in rows]))
+    return Inferred("classify", reason, data, recipe_class("classify").default_tables([row[-1] for row in rows]))

@@ -13,10 +13,11 @@ from harken.data.io.files import ending, read_lines
 from harken.errors import UserError
 from harken.recipe.infer.columns import AUDIO, IMAGES, Table
 from harken.recipe.infer.files import infer_babi, infer_file
-from harken.recipe.infer.inferred import Conversion, Inferred
+from harken.recipe.infer.inferred import Conversion, Inferred, recognise
 from harken.recipe.infer.pairs import choose_pair, infer_aligned, infer_language_folder, language_files
 from harken.recipe.infer.questions import train_command
-from harken.recipe.infer.tables import text_tokenizer
+from harken.recipe.infer.tables import jobs_by_kinds
+from harken.registry import recipe_class
 
 TABLES = (".csv", ".tsv", ".jsonl", ".conllu", ".conll", ".ts")
 DOCUMENTS = ("README", "LICENSE", "LICENCE", "CITATION", "CHANGELOG")  # files about data
@@ -30,13 +31,10 @@ def infer_folder(folder: Path, task: str | None, text: str | None, target: str |
     if len(entries) == 1 and entries[0].is_dir() and entries[0].name != "train":
         return infer_folder(entries[0], task, text, target, pair)  # as archives unpack
     files = [path for path in entries if path.is_file() and not path.name.upper().startswith(DOCUMENTS)]
-    names = {path.name for path in files}
-    if "recipe.toml" in names:
+    if any(path.name == "recipe.toml" for path in files):
         raise UserError(f"{folder} is a model folder; give data, or the recipe {folder / 'recipe.toml'}")
-    if any(name.startswith("Flickr8k.token.txt") for name in names):
-        return Inferred("caption", "the files of Flickr8k", {"corpus": "flickr8k", "dir": str(folder)})
-    if "train.npz.xz" in names:
-        return Inferred("transcribe", "the spoken digits", {"dir": str(folder)})
+    if recognised := recognise(folder, task):
+        return recognised
     stories = [path for pattern in ("qa*.txt", "*/qa*.txt") for path in sorted(folder.glob(pattern))]
     if task in (None, "answer") and (inferred := infer_babi(folder, stories)) is not None:
         return inferred
@@ -46,10 +44,10 @@ def infer_folder(folder: Path, task: str | None, text: str | None, target: str |
     train = [stem for stem in groups if stem.startswith("train")] or [*groups]
     if len(train) == 1 and task in (None, "translate"):
         return _aligned_splits(folder, groups, train[0], pair)
-    for endings, job in ((AUDIO, "transcribe"), (IMAGES, "caption")):
+    for endings, kind in ((AUDIO, "audio"), (IMAGES, "image")):
         media = sorted(path for path in folder.rglob("*") if path.suffix.lower() in endings)
         if media:
-            return _with_texts(folder, files, media, job, text, target)
+            return _with_texts(folder, files, media, jobs_by_kinds()[kind, "text"], text, target)
     if tables := [path for path in files if ending(path) in TABLES]:
         return _splits(folder, tables, task, text, target)
     texts = [path for path in files if ending(path) == ".txt"]
@@ -129,24 +127,23 @@ def _with_texts(
     folder: Path, files: list[Path], media: list[Path], job: str, text: str | None, target: str | None
 ) -> Inferred:
     """Recordings or pictures: a table in the folder names them, or a .txt beside each has its text."""
-    tables = [path for path in files if ending(path) in TABLES]
+    recipe, tables = recipe_class(job), [path for path in files if ending(path) in TABLES]
+    names = [*recipe.column_names().values()]
     if tables:
         first = next((path for path in tables if "train" in path.name.lower()), tables[0])
         return infer_file(first, job, text, target)
     beside = [path for path in media if path.with_suffix(".txt").is_file()]
     if len(beside) < 0.9 * len(media):
-        what, columns = ("recordings", "audio and text") if job == "transcribe" else ("pictures", "image and caption")
         raise UserError(
-            f"{folder} has {len(media):,} {what}, but no texts to learn from them; add a table (CSV) with the columns "
-            f"{columns}, or a .txt file beside each"
+            f"{folder} has {len(media):,} {recipe.input_column.noun}s, but no texts to learn from them; add a table "
+            f"(CSV) with the columns {' and '.join(names)}, or a .txt file beside each"
         )
-    names = ("audio", "text") if job == "transcribe" else ("image", "caption")
     rows = [[str(path), " ".join(" ".join(read_lines(path.with_suffix(".txt"))).split())] for path in beside]
     lines = [json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in rows]
-    data = {"audio_column": "audio", "text_column": "text"} if job == "transcribe" else {}
+    data = {column.key: name for column, name in recipe.column_names().items()}
     conversions = {"train": Conversion(".jsonl", lambda: lines)}
     reason = f"{len(rows):,} files, each with its text beside it"
-    return Inferred(job, reason, data, {}, conversions, Table(str(folder), list(names), rows))
+    return Inferred(job, reason, data, {}, conversions, Table(str(folder), names, rows))
 
 
 def _splits(folder: Path, tables: list[Path], task: str | None, text: str | None, target: str | None) -> Inferred:
@@ -157,12 +154,13 @@ def _splits(folder: Path, tables: list[Path], task: str | None, text: str | None
         raise UserError(f"{folder} has {len(tables)} tables ({shown}); give one of them, or name one train")
     first = train[0] if train else tables[0]
     inferred = infer_file(first, task, text, target)
-    if inferred.task in ("forecast", "caption"):
-        return inferred
+    known = recipe_class(inferred.task).data_fields()
     for split, words in HELD_OUT.items():
+        if split not in known:
+            continue
         other = [path for path in tables if path != first and any(word in path.name.lower() for word in words)]
         if len(other) == 1:
-            inferred.data[split] = {"source": str(other[0])} if inferred.task == "translate" else str(other[0])
+            inferred.data[split] = {"source": str(other[0])} if "source" in inferred.data else str(other[0])
     return inferred
 
 
@@ -170,7 +168,7 @@ def _by_class(folder: Path, texts: list[Path]) -> Inferred:
     rows = [[line, path.stem] for path in texts for line in list(read_lines(path))[:MOST_LINES] if line.strip()]
     if not rows:
         raise UserError(f"{folder} holds empty text files only; give files with a text a line")
-    tables = text_tokenizer([line for line, _ in rows])
+    tables = recipe_class("classify").default_tables([line for line, _ in rows])
     data = {"train": str(folder), "format": "folder"}
     is_cut = max(Counter(label for _, label in rows).values()) >= MOST_LINES
     sample = Table(str(folder), ["text", "label"], rows, is_cut=is_cut)

@@ -12,8 +12,8 @@ from typing import Any
 
 from harken.data.io.files import ending, open_bytes
 from harken.recipe.infer.inferred import Inferred
+from harken.registry import recipe_class
 
-TASKS = ("answer", "caption", "classify", "regress", "tag", "transcribe", "translate")  # with shares as data.test_size
 ENOUGH = 200  # examples from which on some are held out
 LEAST, MOST, SHARE = 50, 1000, 0.1  # examples of a test: a tenth, within these bounds
 MAX_LINES = 200_000  # of a file that are counted
@@ -35,12 +35,16 @@ def hold_out_test(inferred: Inferred) -> Inferred:
     test = train.with_name(train.name.replace("_TRAIN.", "_TEST."))
     if data.get("kind") == "signal" and "test" not in data and test != train and test.is_file():
         data["test"] = str(test)
-    if inferred.task not in TASKS or any(data.get(key) for key in ("test", "dir", "corpus")):
+    recipe = recipe_class(inferred.task)
+    known = recipe.data_fields()
+    if "test_size" not in known or recipe.cuts_at_end or any(data.get(key) for key in ("test", "dir", "corpus")):
         return inferred
-    share = share_of(_count_converted(inferred) if inferred.conversions else _count(data, inferred.task == "tag"))
+    has_sentences = inferred.unit == "words"
+    share = share_of(_count_converted(inferred) if inferred.conversions else _count(data, has_sentences))
     if share is not None:
         data["test_size"] = share
-    if inferred.task == "classify" and not data.get("valid"):
+    has_labels = recipe.target_column is not None and recipe.target_column.kinds[0] == "label"
+    if has_labels and "stratify" in known and not data.get("valid"):
         data["stratify"] = True
     return inferred
 
@@ -51,7 +55,7 @@ def _count_converted(inferred: Inferred) -> int:
     return len({hash(line) for line in islice(conversion.lines(), MAX_LINES)})
 
 
-def _count(data: dict[str, Any], is_tagged: bool) -> int:
+def _count(data: dict[str, Any], has_sentences: bool) -> int:
     """The different lines of the training files, up to `MAX_LINES`; or sentences, which end with blank lines."""
     given = data.get("train") or data.get("source")
     path = Path(str(given.get("source") if isinstance(given, dict) else given))
@@ -63,7 +67,9 @@ def _count(data: dict[str, Any], is_tagged: bool) -> int:
         with open_bytes(file) as stream:
             lines = islice(stream, MAX_LINES)
             groups = (
-                groupby(lines, key=lambda line: bool(line.strip())) if is_tagged else ((True, [line]) for line in lines)
+                groupby(lines, key=lambda line: bool(line.strip()))
+                if has_sentences
+                else ((True, [line]) for line in lines)
             )
             examples.update(hash(tuple(group)) for is_text, group in groups if is_text)
     return len(examples)

@@ -14,7 +14,7 @@ from harken.files import atomic_write, open_output, refuse_kernel_file
 from harken.paths import paths_in
 from harken.recipe.files import apply
 from harken.recipe.infer.columns import Table
-from harken.registry import recipe_class
+from harken.registry import TASKS, recipe_class
 
 MINUTES = 10.0
 EPOCHS = 8  # of fine-tuning; early stopping ends most runs before
@@ -38,6 +38,7 @@ class Inferred:
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)  # others than [data] and [train]
     conversions: dict[str, Conversion] = field(default_factory=dict)  # by the key of [data] that names the file
     sample: Table | None = field(default=None, repr=False)  # rows that were looked at
+    unit: str = "rows"  # of the sample: rows, or words of sentences that blank lines divide
     facts: Callable[[], dict[str, str]] = dict  # further ones for `harken look`, which take a reading of the data
 
     def values(self, minutes: float = MINUTES, overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -83,6 +84,14 @@ class Inferred:
         """The file of a conversion beside the recipe `path`."""
         part = "" if key in ("train", "source") else f".{key}"
         return path.with_name(f"{path.stem}{part}{self.conversions[key].ending}")
+
+
+def recognise(path: Path, task: str | None) -> Inferred | None:
+    """The recipe of a file or folder in a format that one job alone reads, where this is it."""
+    for name in TASKS.names() if task is None else [task]:
+        if recognised := recipe_class(name).recognise(path):
+            return Inferred(name, *recognised)
+    return None
 
 
 def _default_architecture(task: str) -> dict[str, str]:

@@ -48,10 +48,12 @@ class CaptionJob(Job):
     def load_data(self, recipe: CaptionRecipe) -> CaptionCorpus:
         return read_caption_corpus(recipe.data)
 
-    def load_table(self, recipe: CaptionRecipe, table: dict[str, list[Any]]) -> CaptionCorpus:
+    def read_table(self, recipe: CaptionRecipe, table: dict[str, list[Any]]) -> list[Captioned]:
         data = recipe.data
-        pictures = read_captions(table, data.images, data.image_size, data.image_column, data.caption_column)
-        return split_captions(data, str(data.train), {"train": pictures})
+        return read_captions(table, data.images, data.image_size, data.image_column, data.caption_column)
+
+    def load_table(self, recipe: CaptionRecipe, table: dict[str, list[Any]]) -> CaptionCorpus:
+        return split_captions(recipe.data, str(recipe.data.train), {"train": self.read_table(recipe, table)})
 
     def input_files(self, recipe: CaptionRecipe) -> list[InputFile]:
         """The tables, and the pictures that each of them names."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -12,7 +13,7 @@ from harken.errors import UserError
 from harken.models.captioning.config import ImageConfig, RegionsConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.paths import PathStr
-from harken.recipe import Recipe, Section
+from harken.recipe import Recipe, Section, TableColumn
 from harken.search.config import SearchConfig
 
 
@@ -20,6 +21,8 @@ class CaptionDataConfig(DataTable):
     """The source of the images: generated scenes, a Flickr8k folder, or a table of files."""
 
     older: ClassVar[Mapping[str, str]] = {"table": "train"}
+
+    origins = ("corpus", "train")
 
     corpus: Literal["scenes", "flickr8k"] | None = Field(None, description="scenes: generated; flickr8k: in `dir`")
     dir: PathStr | None = Field(
@@ -50,12 +53,6 @@ class CaptionDataConfig(DataTable):
     shift: int = Field(0, ge=0, description="shift training images by up to this many pixels")
     seed: int = Field(1, ge=0, description="seed of the generated scenes and of the held-out split")
 
-    @model_validator(mode="after")
-    def _one_place(self) -> CaptionDataConfig:
-        if self.corpus and self.train:
-            raise ValueError("data.corpus and data.train are both given; keep one of them")
-        return self
-
 
 class CaptionTokenizerConfig(Section):
     """The tokenizer of captions."""
@@ -78,6 +75,9 @@ class CaptionSearchConfig(SearchConfig):
 class CaptionRecipe(Recipe):
     """Recipe for image captioning."""
 
+    input_column = TableColumn("image_column", ("image",), "picture", ("image", "path", "file"))
+    target_column = TableColumn("caption_column", ("text", "label"), "caption", ("caption",))
+
     task: Literal["caption"] = Field("caption", description="the job")
     data: CaptionDataConfig = Field(description="where the images and captions come from")
     tokenizer: CaptionTokenizerConfig = Field(
@@ -89,6 +89,12 @@ class CaptionRecipe(Recipe):
         description="the network; architecture and a table [model.decoder] choose it",
     )
     search: CaptionSearchConfig = Field(CaptionSearchConfig.model_validate({}), description="beam search")
+
+    @classmethod
+    def recognise(cls, path: Path) -> tuple[str, dict[str, Any]] | None:
+        if not any(path.glob("Flickr8k.token.txt*")):
+            return None
+        return "the files of Flickr8k", {"corpus": "flickr8k", "dir": str(path)}
 
     @model_validator(mode="after")
     def _pictures_are_cut(self) -> CaptionRecipe:

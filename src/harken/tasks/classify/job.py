@@ -140,6 +140,7 @@ class ClassifyJob(LabelledJob):
     predictor = Classifier
     artifacts = (*LabelledJob.artifacts, LABELS, NGRAMS)
     interface = INTERFACE
+    estimator = "harken.estimators.classifier:SequenceClassifier"
 
     def load_data(self, recipe: ClassifyRecipe) -> LabelledSplits:
         return with_all_classes(super().load_data(recipe), drawn_parts(recipe.data))

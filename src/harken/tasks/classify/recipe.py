@@ -11,7 +11,8 @@ from pydantic import Field, model_validator
 from harken.errors import UserError
 from harken.models.config_embeddings import in_one_table
 from harken.models.heads.config import PoolingConfig
-from harken.tasks.labelled.recipe import LabelledRecipe
+from harken.recipe import TableColumn
+from harken.tasks.labelled.recipe import LABEL_NAMES, LabelledRecipe
 
 TEXT_MODEL = {
     "architecture": "convolutional",
@@ -79,6 +80,9 @@ class ClassifierConfig(PoolingConfig):
 
 class ClassifyRecipe(LabelledRecipe):
     """Recipe for classification."""
+
+    input_column = LabelledRecipe.input_column._replace(is_joined=True)
+    target_column = TableColumn("label_column", ("label",), "label", LABEL_NAMES)
 
     task: Literal["classify"] = Field("classify", description="the job")
     classifier: ClassifierConfig = Field(

@@ -138,7 +138,8 @@ class Elmo(Predictor[ElmoRecipe, ElmoNetwork]):
         ):
             loss = bootstrap(losses, count)
             interval = loss.map(math.exp)
-            metrics.append(Metric.of(name, interval, f"of {int(count.sum()):,} words; lower is better", digits=2))
+            note = f"of {int(count.sum()):,} words; lower is better"
+            metrics.append(Metric.of(name, interval, note, digits=2, lower_is_better=True))
         return Scores(len(sentences), "sentences", metrics)
 
 
@@ -147,7 +148,6 @@ class ElmoJob(LinesJob):
 
     predictor = Elmo
     interface = INTERFACE
-    cuts_at_end = True
     artifacts = (VOCABULARY,)
 
     def context_shape(self, recipe: ElmoRecipe) -> tuple[int, int]:

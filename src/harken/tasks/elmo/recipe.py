@@ -10,7 +10,7 @@ from harken.data.text.text_config import LinesConfig
 from harken.errors import UserError
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.models.language.config import ElmoConfig
-from harken.recipe import Recipe, Section
+from harken.recipe import TEXT_LINES, Recipe, Section
 
 
 class ElmoWordsConfig(Section):
@@ -22,6 +22,9 @@ class ElmoWordsConfig(Section):
 
 class ElmoRecipe(Recipe):
     """Recipe for ELMo."""
+
+    input_column = TEXT_LINES
+    cuts_at_end = True
 
     task: Literal["elmo"] = Field("elmo", description="the job")
     data: LinesConfig = Field(description="where the text comes from: one sentence or paragraph per line")

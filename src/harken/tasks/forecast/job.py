@@ -50,7 +50,7 @@ class ForecastJob(Job):
     predictor = Forecaster
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (ENDS, BASELINE)
     interface = INTERFACE
-    cuts_at_end = True
+    estimator = "harken.estimators.forecaster:SequenceForecaster"
     table_key = "train"
     table_instead_of = ("corpus",)
 

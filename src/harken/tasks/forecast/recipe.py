@@ -12,7 +12,7 @@ from harken.data.series.series import Layout
 from harken.errors import UserError
 from harken.models.forecasting.config import ForecasterConfig, RecurrentForecasterConfig
 from harken.paths import PathStr
-from harken.recipe import Recipe
+from harken.recipe import Recipe, TableColumn
 
 
 def _current_fill(rule: Any) -> Any:
@@ -31,6 +31,8 @@ class ForecastDataConfig(DataTable):
         "test": "test_size",
         "missing": "fill",
     }
+
+    origins = ("corpus", "train")
 
     name: str | None = Field(None, description="name of the data in reports; default: its file")
     corpus: Literal["seasons"] | None = Field(None, description="a generated corpus, in place of `train`")
@@ -73,12 +75,6 @@ class ForecastDataConfig(DataTable):
     final: bool = Field(False, description="train on the validation part too, after a budget was chosen on it")
     seed: int = Field(1, ge=0, description="seed of the generated corpus")
 
-    @model_validator(mode="after")
-    def _one_source(self) -> ForecastDataConfig:
-        if self.corpus and self.train:
-            raise ValueError("data.corpus and data.train are both given; keep one of them")
-        return self
-
     @property
     def layout(self) -> Layout:
         """The roles of the columns."""
@@ -97,6 +93,9 @@ class ForecastDataConfig(DataTable):
 
 class ForecastRecipe(Recipe):
     """Recipe for forecasting."""
+
+    target_column = TableColumn("target_column", ("number",), "number")
+    cuts_at_end = True
 
     task: Literal["forecast"] = Field("forecast", description="the job")
     data: ForecastDataConfig = Field(description="the series and their splits by time")

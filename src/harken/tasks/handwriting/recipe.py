@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from harken.data.strokes.corpus import StrokeConfig
+from harken.data.strokes.config import StrokeConfig
 from harken.errors import UserError
 from harken.models.heads.config import PenConfig
 from harken.recipe import Recipe, Section

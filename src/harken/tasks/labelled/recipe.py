@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from pydantic import Field, model_validator
 
 from harken.data.text.config import TokenizerConfig
 from harken.data.text.examples_config import ExamplesConfig
+from harken.data.text.scripts import UNSPACED, script_of
 from harken.models.config import EncoderConfig
 from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig
 from harken.models.heads.config import PoolingConfig
 from harken.models.recurrent.config import RecurrentEncoderConfig
-from harken.recipe import Recipe
+from harken.recipe import TEXT_NAMES, Recipe, TableColumn
+
+LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "topic", "tag", "intent", "y")
 
 
 class LabelledRecipe(Recipe):
     """Labelled texts or signals, an encoder, and a section of its own (`head`) for what comes after."""
+
+    input_column = TableColumn("text_column", ("text",), "text", TEXT_NAMES)
 
     data: ExamplesConfig = Field(description="where the labelled examples come from")
     tokenizer: TokenizerConfig = Field(
@@ -24,6 +32,16 @@ class LabelledRecipe(Recipe):
     model: EncoderConfig = Field(
         RecurrentEncoderConfig.model_validate({}), description="the encoder; architecture chooses it"
     )
+
+    @classmethod
+    def default_tables(cls, texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Characters of single words and of scripts without spaces, else the default.
+
+        >>> [LabelledRecipe.default_tables(texts) for texts in (["a good film"], ["Miller", "Cruz"], ["良い映画です"])]
+        [{}, {'tokenizer': {'kind': 'character'}}, {'tokenizer': {'kind': 'character'}}]
+        """
+        words = sum(len(text.split()) for text in texts) / max(1, len(texts))
+        return {"tokenizer": {"kind": "character"}} if words < 1.5 or script_of(texts) in UNSPACED else {}
 
     @property
     def head(self) -> PoolingConfig:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,14 +77,16 @@ class LanguageJob(Job):
     predictor = LanguageModel
     artifacts = (TOKENIZER,)
     interface = INTERFACE
-    cuts_at_end = True
 
     def load_data(self, recipe: LanguageRecipe) -> TextCorpus:
         return read_texts(recipe.data)
 
+    def read_table(self, recipe: LanguageRecipe, table: dict[str, list[Any]]) -> list[str]:
+        return text_column(table)
+
     def load_table(self, recipe: LanguageRecipe, table: dict[str, list[Any]]) -> TextCorpus:
-        data = recipe.data
-        return TextCorpus(data.name or "table", *cut_off(text_column(table), (data.valid_size, data.test_size)))
+        data, lines = recipe.data, self.read_table(recipe, table)
+        return TextCorpus(data.name or "table", *cut_off(lines, (data.valid_size, data.test_size)))
 
     def input_files(self, recipe: LanguageRecipe) -> list[InputFile]:
         """Every file that is read; of a folder the text files, each by its name."""
@@ -240,14 +243,15 @@ def metrics_of(surprise: np.ndarray, characters: int, kind: str, name: str) -> l
     counts = np.diff([*blocks, len(surprise)])
     nats = bootstrap(sums, counts)
     note = "interpolated Kneser-Ney on the same training text; lower is better" if name else "lower is better"
-    perplexity = Metric.of(f"{name}perplexity", nats.map(math.exp), f"of a token; {note}", 2)
+    metric = partial(Metric.of, lower_is_better=True)
+    perplexity = metric(f"{name}perplexity", nats.map(math.exp), f"of a token; {note}", 2)
     token = "character" if kind == "character" else "token"
-    per_token = Metric.of(f"{name}nats per {token}", nats, note)
-    bits = Metric.of(f"{name}bits per {token}", nats.map(lambda value: value / math.log(2)))
+    per_token = metric(f"{name}nats per {token}", nats, note)
+    bits = metric(f"{name}bits per {token}", nats.map(lambda value: value / math.log(2)))
     if kind == "character":
         return [per_token, bits, perplexity]
     share = len(surprise) / max(characters, 1) / math.log(2)
-    per_character = Metric.of(f"{name}bits per character", nats.map(lambda value: value * share))
+    per_character = metric(f"{name}bits per character", nats.map(lambda value: value * share))
     return [perplexity, per_token, bits, per_character]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -11,11 +12,16 @@ from harken.errors import UserError
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.models.language.config import LanguageConfig
 from harken.models.recurrent.config import RecurrentLanguageConfig
-from harken.recipe import Recipe
+from harken.recipe import TEXT_LINES, Recipe
+
+SMALL_TEXT = 3_000_000  # characters up to which a language model reads characters
 
 
 class LanguageRecipe(Recipe):
     """Recipe for a language model."""
+
+    input_column = TEXT_LINES
+    cuts_at_end = True
 
     task: Literal["language"] = Field("language", description="the job")
     data: TextConfig = Field(description="where the text comes from, and how it is divided into chunks")
@@ -39,6 +45,12 @@ class LanguageRecipe(Recipe):
                 "for; make one of them fit"
             )
         return self
+
+    @classmethod
+    def default_tables(cls, texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Characters of little text, subwords of much."""
+        is_small = sum(map(len, texts)) < SMALL_TEXT
+        return {"tokenizer": {"kind": "character"} if is_small else {"kind": "bpe", "size": 8000}}
 
     @property
     def streams(self) -> int:

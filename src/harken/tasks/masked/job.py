@@ -157,7 +157,7 @@ class MaskedLanguageModel(Predictor[MaskedRecipe, MaskedModel]):
             len(rows),
             "rows",
             [
-                Metric.of("perplexity", perplexity, f"{note}; lower is better", digits=2),
+                Metric.of("perplexity", perplexity, f"{note}; lower is better", digits=2, lower_is_better=True),
                 Metric.of("accuracy", bootstrap(right, words), "share predicted", digits=4),
             ],
         )
@@ -183,7 +183,6 @@ class MaskedJob(LinesJob):
     predictor = MaskedLanguageModel
     artifacts = (TOKENIZER,)
     interface = INTERFACE
-    cuts_at_end = True
 
     def prepare_data(self, recipe: MaskedRecipe, text: TextCorpus, folder: Path, resuming: bool) -> Prepared:
         start, config, seed = recipe.model.start, recipe.tokenizer, recipe.train.seed

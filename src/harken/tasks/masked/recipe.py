@@ -10,7 +10,7 @@ from harken.data.text.config import TokenizerConfig
 from harken.data.text.text_config import LinesConfig
 from harken.models.config import EncoderConfig, TransformerEncoderConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
-from harken.recipe import Recipe, Section
+from harken.recipe import TEXT_LINES, Recipe, Section
 from harken.tasks.folders import require_folder
 
 
@@ -24,6 +24,9 @@ class MaskingConfig(Section):
 
 class MaskedRecipe(Recipe):
     """Recipe for masked pre-training."""
+
+    input_column = TEXT_LINES
+    cuts_at_end = True
 
     task: Literal["masked"] = Field("masked", description="the job")
     data: LinesConfig = Field(description="where the text comes from")

@@ -155,6 +155,8 @@ class RegressJob(LabelledJob):
 
     predictor = Regressor
     interface = INTERFACE
+    paired_metric = None
+    estimator = "harken.estimators.regressor:SequenceRegressor"
 
     def learn(self, recipe: RegressRecipe, train: Labelled, folder: Path, resuming: bool) -> np.ndarray:
         return numbers(train.labels)

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from harken.errors import UserError
 from harken.models.heads.config import PoolingConfig
-from harken.tasks.labelled.recipe import LabelledRecipe
+from harken.recipe import TableColumn
+from harken.tasks.labelled.recipe import LABEL_NAMES, LabelledRecipe
 
 
 class RegressorConfig(PoolingConfig):
@@ -22,6 +23,8 @@ class RegressorConfig(PoolingConfig):
 
 class RegressRecipe(LabelledRecipe):
     """Recipe for regression."""
+
+    target_column = TableColumn("label_column", ("number",), "number", LABEL_NAMES)
 
     task: Literal["regress"] = Field("regress", description="the job")
     regressor: RegressorConfig = Field(

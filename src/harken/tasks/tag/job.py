@@ -42,6 +42,7 @@ class TagJob(Job):
     predictor = Tagger
     artifacts = (VOCABULARY, TOKENIZER, CONTEXT, BASELINE)
     interface = INTERFACE
+    estimator = "harken.estimators.tagger:SequenceTagger"
     options = frozenset(("format", "text_column", "label_column"))
 
     def load_data(self, recipe: TagRecipe) -> TagCorpus:

@@ -11,7 +11,7 @@ from harken.models.config import EncoderConfig
 from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig, in_one_table
 from harken.models.recurrent.config import RecurrentEncoderConfig
 from harken.paths import BaseDir, FilesInDir
-from harken.recipe import Recipe, Section
+from harken.recipe import Recipe, Section, TableColumn
 from harken.tasks.folders import require_folder
 
 Column = Annotated[int, Field(ge=0)] | str
@@ -19,6 +19,8 @@ Column = Annotated[int, Field(ge=0)] | str
 
 class TagDataConfig(DataTable):
     """The source of the tagged sentences: a generated corpus, or files."""
+
+    origins = ("corpus", "train")
 
     corpus: Literal["phrasebook"] | None = Field(None, description='a generated corpus: "phrasebook"')
     size: int = Field(6000, ge=1, description="training sentences of the generated corpus")
@@ -52,12 +54,6 @@ class TagDataConfig(DataTable):
     prepared: PreparedDir = None
     name: CorpusName = None
     seed: Seed = 1
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> TagDataConfig:
-        if self.corpus and self.train:
-            raise ValueError("data.corpus and data.train are both given; keep one of them")
-        return self
 
 
 class WordsConfig(Section):
@@ -97,6 +93,9 @@ class TagsConfig(Section):
 
 class TagRecipe(Recipe):
     """Recipe for tagging."""
+
+    input_column = TableColumn("word_column", ("list",), "list of words", ("tokens", "words"))
+    target_column = TableColumn("tag_column", ("list",), "list of tags", ("tags", "labels", "ner_tags"))
 
     task: Literal["tag"] = Field("tag", description="the job")
     data: TagDataConfig = Field(description="where the tagged sentences come from")

@@ -10,7 +10,7 @@ import torch
 
 from harken.data.audio.filterbank import frames_of
 from harken.data.audio.spoken_digits import ARCHIVE
-from harken.data.audio.utterances import Utterances
+from harken.data.audio.utterances import Recordings, Utterances
 from harken.data.fingerprints import InputFile
 from harken.data.io.table import read_table
 from harken.data.tokenizers.symbols import Symbols
@@ -49,8 +49,11 @@ class TranscribeJob(Job):
     def load_data(self, recipe: TranscribeRecipe) -> Splits:
         return read_splits(recipe)
 
+    def read_table(self, recipe: TranscribeRecipe, table: dict[str, list[Any]]) -> Recordings:
+        return read_split_table(recipe, table)
+
     def load_table(self, recipe: TranscribeRecipe, table: dict[str, list[Any]]) -> Splits:
-        return split_recordings(recipe, {"train": read_split_table(recipe, table)})
+        return split_recordings(recipe, {"train": self.read_table(recipe, table)})
 
     def input_files(self, recipe: TranscribeRecipe) -> list[InputFile]:
         """The tables, and the recordings that each of them names; of the spoken digits their archive."""
@@ -172,7 +175,8 @@ def evaluate(
     errors = [edits(model.symbols.split(a), model.symbols.split(b)) for a, b in zip(references, texts, strict=True)]
     lengths = [row.length for row in errors]
     unit = "word" if model.symbols.kind == "word" else _unit(references)
-    metrics = [Metric.of(f"{unit} error rate", bootstrap([edit.total for edit in errors], lengths), "0 is perfect", 4)]
+    interval = bootstrap([edit.total for edit in errors], lengths)
+    metrics = [Metric.of(f"{unit} error rate", interval, "0 is perfect", 4, lower_is_better=True)]
     for name in ("substitutions", "deletions", "insertions"):
         interval = bootstrap([getattr(edit, name) for edit in errors], lengths)
         metrics.append(Metric.of(name, interval, f"per {unit}", 4))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -14,7 +15,7 @@ from harken.models.config import EncoderConfig
 from harken.models.convolutional.config import FrontConfig
 from harken.models.recurrent.config import RecurrentEncoderConfig
 from harken.paths import PathStr
-from harken.recipe import Recipe
+from harken.recipe import TEXT_NAMES, Recipe, TableColumn
 from harken.search.config import CtcSearchConfig
 
 Range = tuple[float, float]
@@ -24,6 +25,8 @@ class TranscribeDataConfig(DataTable):
     """The source of the recordings and their texts: generated speech, tables of files, or the spoken digits."""
 
     older: ClassVar[Mapping[str, str]] = {"audio": "audio_column", "text": "text_column", "speaker": "speaker_column"}
+
+    origins = ("corpus", "train", "dir")
 
     corpus: Literal["tones"] | None = Field(
         None, description="a generated corpus: synthetic speech, one sound per letter"
@@ -81,10 +84,7 @@ class TranscribeDataConfig(DataTable):
     )
 
     @model_validator(mode="after")
-    def _one_place(self) -> TranscribeDataConfig:
-        given = [f"data.{key}" for key in ("corpus", "train", "dir") if getattr(self, key)]
-        if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} are both given; keep one of them")
+    def _ranges_are_in_order(self) -> TranscribeDataConfig:
         for key in ("silence", "ends", "noise_db"):
             low, high = getattr(self, key)
             if low > high or (key != "noise_db" and low < 0):
@@ -102,6 +102,9 @@ class TranscribeDataConfig(DataTable):
 class TranscribeRecipe(Recipe):
     """Recipe for transcription."""
 
+    input_column = TableColumn("audio_column", ("audio",), "recording", ("audio", "path", "file"))
+    target_column = TableColumn("text_column", ("text", "label"), "text", TEXT_NAMES)
+
     task: Literal["transcribe"] = Field("transcribe", description="the job")
     data: TranscribeDataConfig = Field(description="where the recordings come from")
     features: FeatureConfig = Field(FeatureConfig.model_validate({}), description="acoustic features")
@@ -113,6 +116,10 @@ class TranscribeRecipe(Recipe):
         RecurrentEncoderConfig.model_validate({}), description="the encoder; architecture chooses it"
     )
     search: CtcSearchConfig = Field(CtcSearchConfig.model_validate({}), description="CTC decoding")
+
+    @classmethod
+    def recognise(cls, path: Path) -> tuple[str, dict[str, Any]] | None:
+        return ("the spoken digits", {"dir": str(path)}) if (path / "train.npz.xz").is_file() else None
 
     def require_data(self, origin: str) -> None:
         """The recipe for spoken digits leaves the folder to the user."""

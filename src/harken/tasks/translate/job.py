@@ -17,7 +17,7 @@ from harken.data.rows import Rows, rows_of
 from harken.data.text.config import DataConfig
 from harken.data.text.inputs import Inputs, evaluated_pairs, place, source_inputs
 from harken.data.text.pairs import Corpus, Pair, pair_key
-from harken.data.text.parallel import corpus_of_table, read_corpus
+from harken.data.text.parallel import corpus_of_table, pairs_of_table, read_corpus
 from harken.data.text.placeholders import SAMPLE as MARKUP_SAMPLE
 from harken.data.text.placeholders import SYMBOLS, Placeholders, copied_kinds
 from harken.data.tokenizers.base import Tokenizer, train_tokenizers
@@ -53,6 +53,7 @@ class TranslateJob(TranslationOperations, Job):
     predictor = Translator
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZERS, SHORTLIST, SEEN_WORDS)
     interface = INTERFACE
+    paired_metric = "bleu"
     table_key = "source"
     table_instead_of = ("corpus", "dir", "pair", "target", "valid", "test")
     options = frozenset(
@@ -64,6 +65,9 @@ class TranslateJob(TranslationOperations, Job):
 
     def load_data(self, recipe: TranslateRecipe) -> Corpus:
         return read_corpus(recipe.data)
+
+    def read_table(self, recipe: TranslateRecipe, table: dict[str, list[Any]]) -> list[Pair]:
+        return list(pairs_of_table(recipe.data, table))
 
     def load_table(self, recipe: TranslateRecipe, table: dict[str, list[Any]]) -> Corpus:
         return corpus_of_table(recipe.data, table)
@@ -150,9 +154,15 @@ class TranslateJob(TranslationOperations, Job):
                 raise UserError(f"--compare has {len(compare):,} lines, but {len(examples):,} sentences are scored")
             comparison = compare_systems(result.hypotheses, compare, [pair.target for pair in examples], test)
         scores = scores_of(result, comparison)
+        scores.sources = [pair.source for pair in examples]
         if shortlist:
             scores.metrics += agreement_metrics(model, examples, result, shortlist, beam=beam, precision=precision)
         return scores
+
+    def predict(self, model: Translator, examples: Sequence[str], options: Any, progress: Progress) -> list[str]:
+        translations = model.translate(list(examples), attention=False)
+        progress(len(examples))
+        return [translation.text for translation in translations]
 
     def read_inputs(self, model: Translator, path: Path | None, form: str, column: str | None) -> Inputs:
         return source_inputs(input_path(path), model.recipe.data, form, place(column))

@@ -12,7 +12,7 @@ from harken.errors import UserError
 from harken.models.config import ModelConfig, TransformerConfig
 from harken.models.config_embeddings import SECTION, SidedEmbeddings, SidedEmbeddingsConfig
 from harken.paths import Files, PathStr
-from harken.recipe import Recipe, Section, model_recipe
+from harken.recipe import Recipe, Section, TableColumn, model_recipe
 from harken.search.config import TranslationSearchConfig
 
 FINE_TUNING, LOW_RANK = 0.1, 1.0  # of the learning rate that a network is trained from scratch with
@@ -70,6 +70,9 @@ class AdaptConfig(Section):
 
 class TranslateRecipe(Recipe):
     """Recipe for translation."""
+
+    input_column = TableColumn("source_column", ("text",), "text")
+    target_column = TableColumn("target_column", ("text",), "translation")
 
     task: Literal["translate"] = Field("translate", description="the job")
     data: DataConfig = Field(description="where the sentence pairs come from")
@@ -137,7 +140,7 @@ class TranslateRecipe(Recipe):
         from harken.training.planning.fitting import peak_rate  # imports torch, which other recipes do not need
 
         start = model_recipe(Path(self.adapt.start))
-        if start.task != "translate":
+        if not isinstance(start, TranslateRecipe):
             raise UserError(f"adapt.start is {self.adapt.start}, a model of the task {start.task!r}; name a translator")
         model, search = (_laid_over(getattr(start, name), getattr(self, name)) for name in ("model", "search"))
         known = ("source_language", "target_language", "lowercase", "source_heads", "markup")

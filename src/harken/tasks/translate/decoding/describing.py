@@ -6,6 +6,7 @@ of pieces are merged into those of words.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,12 @@ from torch import Tensor, nn
 
 from harken.data.io.token_rows import pad
 from harken.data.tokenizers.base import Tokenizer
-from harken.data.tokenizers.tokens import BOS, PAD
+from harken.data.tokenizers.tokens import BOS
 from harken.data.tokenizers.words import words_of
 from harken.metrics.alignment import merge_subwords
 from harken.nn.attention.multihead import SelfAttention
 from harken.search import Hypothesis
+from harken.tasks.translate.decoding.scoring import forced_scores
 from harken.tasks.translate.known_form import KnownForm
 from harken.tasks.translate.sources import Sources
 from harken.tasks.translate.translation import Translation
@@ -132,14 +134,7 @@ def _stacked(recorded: Mapping[str, Tensor], side: str, row: int, size: int) -> 
     return torch.stack(layers).float().cpu().numpy() if layers else None
 
 
-@torch.no_grad()
 def forced(translator: Translator, sources: Sources, targets: list[list[int]]) -> list[Hypothesis]:
     """Given outputs with the score the model has for them."""
-    source, lengths, distances = sources.batch(range(len(targets)), translator.device)
-    target, _ = pad([[BOS, *row] for row in targets], eos=False)
-    output, _ = (tensor.to(translator.device) for tensor in pad(targets, eos=True))
-    hidden = translator.model(source, lengths, target.to(translator.device), distances)
-    log_probabilities = torch.log_softmax(translator.model.logits(hidden).float(), -1)  # (B, T, V)
-    chosen = log_probabilities.gather(-1, output[:, :, None])[:, :, 0]  # (B, T)
-    scores = (chosen * (output != PAD)).sum(1).tolist()
+    scores = map(math.fsum, forced_scores(translator, sources, range(len(targets)), targets))
     return [Hypothesis(row, score, score / (len(row) + 1), True) for row, score in zip(targets, scores, strict=True)]
