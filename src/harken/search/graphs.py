@@ -1,4 +1,4 @@
-"""The CUDA backend of `harken.search.dispatch`: greedy and beam search as captured CUDA graphs.
+"""The CUDA backend of `harken.search.dispatch`: greedy search, sampling and beam search as captured CUDA graphs.
 
 The step of the model and the search after it (`harken.search.device_search`) are captured once for a shape and replayed
 without waiting for the device; whether all rows are done is copied to pinned memory after every few steps and read
@@ -13,8 +13,9 @@ precision     "float32": the dtype of the model. "auto": a copy of the model in 
               up to date at every call; log-probabilities and the sums of them are float32
 weights       are read where they lie, so that changes in place are seen; learned positions are copied at every call
 memory        at most SEARCHES shapes of a model and SHARE of the device's memory; the least recently used is dropped
-left to the   calls that are not plain (`DecodingCall.is_plain`), beams that the kernels do not support, models in
-reference     training or with hooks, and searches whose caches exceed SHARE of the memory
+options       are data on the device (`harken.search.device_rules`), so that one graph serves all values of them
+left to the   rules that are not captured, beams that the kernels do not support, models in training or with hooks, and
+reference     searches whose caches exceed SHARE of the memory
 """
 
 from __future__ import annotations
@@ -36,8 +37,19 @@ from harken.kernels.decoding.description import Recurrent, Transformer
 from harken.kernels.settings import device_only, has_triton
 from harken.kernels.weights import ModelCache, Snapshot, has_hooks, is_frozen
 from harken.search.contract import limits
-from harken.search.device_search import DeviceSearch, Selection
+from harken.search.device_rules import (
+    LEAST_SEQUENCES,
+    LEAST_TOKENS,
+    ON_SCORES,
+    DeviceRules,
+    why_not_device_rules,
+)
+from harken.search.device_search import DeviceSearch, Form, Selection
 from harken.search.hypotheses import Hypothesis
+from harken.search.program import is_independent, ranking_of, rules_of, stopper
+from harken.search.rules.base import ScoreRule
+from harken.search.rules.penalties import Banned
+from harken.search.streaming import CertainPrefix
 
 if TYPE_CHECKING:
     from harken.search.dispatch import Decode, DecodingCall
@@ -63,16 +75,27 @@ class Shape:
     """The sizes that a captured search is made for."""
 
     sources: int
-    beam: int
+    beam: int  # hypotheses of a source that compete, or its samples
     words: int  # of the longest source
     length: int  # of the longest output
+    form: Form
+    kinds: frozenset[type[ScoreRule]] = frozenset()  # the rules of the step; of those on scores one stands for all
+    banned: tuple[int, int] = (0, 0)  # sequences, and tokens of the longest
 
 
 def shape_of(call: DecodingCall) -> Shape:
     """The bucket of a call."""
+    options, rules = call.options, [*rules_of(call.options), *call.rules]
     words, longest = call.source.shape[1], int(torch.as_tensor(call.max_lengths).max())
     padded = max(words, min(bucket(words, LEAST_WORDS), _most_words(call.model)))
-    return Shape(bucket(call.rows), call.options.beam, padded, bucket(longest, LEAST_WORDS))
+    groups = 1 if options.sample else options.diversity_groups
+    form = Form(not is_independent(options, call.nbest, rules), options.sample, groups)
+    beam = call.nbest if options.sample else options.beam
+    kinds = frozenset(ON_SCORES[0] if type(rule) in ON_SCORES else type(rule) for rule in rules)
+    sequences = [row for rule in rules if isinstance(rule, Banned) for row in rule.sequences()]
+    banned = bucket(len(sequences), LEAST_SEQUENCES), bucket(max(map(len, sequences), default=0), LEAST_TOKENS)
+    room = banned if ON_SCORES[0] in kinds else (0, 0)
+    return Shape(bucket(call.rows), beam, padded, bucket(longest, LEAST_WORDS), form, kinds, room)
 
 
 def why_not_graphs(call: DecodingCall) -> str | None:
@@ -95,12 +118,16 @@ def why_not_static(call: DecodingCall) -> str | None:
     from harken.kernels.decoding.cuda import choosing  # imports Triton
 
     options, model = call.options, call.model
-    if not call.is_plain or options.precision == "int8" or call.distances is not None or call.keep_beam:
-        return "there are options or rules other than the beam and the length penalty"
-    if not 1 <= call.nbest <= options.beam or call.source.dim() != 2 or call.source.is_floating_point():
-        return "the source is not a row of tokens, or the beam is narrower than the n-best list"
-    if 2 * options.beam > choosing.MOST:
-        return f"the beam is wider than {choosing.MOST // 2}"
+    if options.precision == "int8" or call.keep_beam or not isinstance(call.observe, CertainPrefix | None):
+        return "int8 was asked for, or the whole beam is observed"
+    if call.distances is not None or call.source.dim() != 2 or call.source.is_floating_point():
+        return "the source is not a row of tokens"
+    if options.coverage_penalty:
+        return "there is a coverage penalty"
+    if reason := why_not_device_rules(options, call.rules):
+        return reason
+    if not options.sample and not 1 <= call.nbest <= options.beam <= choosing.MOST // 2:
+        return f"the beam is narrower than the n-best list or wider than {choosing.MOST // 2}"
     if not isinstance(model, nn.Module) or model.training or has_hooks(model):
         return "the model is in training or has hooks"
     if not getattr(getattr(model, "decoder", None), "is_static", False) or not hasattr(model, "encode"):
@@ -108,7 +135,7 @@ def why_not_static(call: DecodingCall) -> str | None:
     longest = torch.as_tensor(call.max_lengths)
     if int(longest.min()) < 1 or (call.lengths is not None and int(call.lengths.min()) < 1):
         return "a source or a limit is empty"
-    if len(model.output_weight) < 2 * options.beam + 3:  # type: ignore[arg-type]
+    if not options.sample and len(model.output_weight) < 2 * options.beam + 3:  # type: ignore[arg-type]
         return "the beam is wider than the vocabulary"
     table = getattr(getattr(getattr(model.decoder, "stack", None), "positions", None), "embedding", None)
     if table is None:
@@ -135,10 +162,11 @@ def describe(model: Any) -> Transformer | Recurrent | None:
 
 
 def cache_bytes(model: Any, shape: Shape) -> int:
-    """Keys and values of the tokens and the sources; 0 for decoders without a cache."""
+    """Keys and values of the tokens and the sources, and tables of scores where rules or samples need them."""
     blocks = getattr(getattr(model.decoder, "stack", None), "blocks", ())
     rows = shape.sources * (shape.beam * shape.length + shape.words)
-    return int(2 * len(blocks) * rows * model.decoder.width * model.output_weight.element_size())
+    tables = 8 * shape.sources * shape.beam * len(model.output_weight) if shape.kinds or shape.form.draws else 0
+    return int(2 * len(blocks) * rows * model.decoder.width * model.output_weight.element_size()) + tables
 
 
 class PlainStep:
@@ -186,11 +214,15 @@ class GraphSearch:
         self.source = torch.zeros(shape.sources, shape.words, dtype=torch.long, device=device)
         self.lengths = torch.ones(shape.sources, dtype=torch.long, device=device)
         self.selection = selection or kernels
-        self.search = DeviceSearch(shape.sources, shape.beam, shape.length, device, STEPS)
+        sizes = shape.sources, shape.beam, shape.length
+        self.rules: DeviceRules | None = None
+        if shape.kinds:
+            self.rules = DeviceRules(*sizes, len(model.output_weight), shape.banned, shape.kinds, device)
+        self.search = DeviceSearch(*sizes, device, STEPS, shape.form, self.rules)
         rows, is_fused = shape.sources * shape.beam, attention.is_fused(self.source)
         self.decoder: Any
         if isinstance(described, Transformer):
-            self.decoder = step.TRANSFORMER_STEP.run(described, shape.sources, shape.beam, shape.length, shape.words)
+            self.decoder = step.TRANSFORMER_STEP.run(described, *sizes, shape.words, shape.form.competes)
         elif is_fused and recurrent.RECURRENT_STEP.supports(described, rows):
             self.decoder = recurrent.RECURRENT_STEP.run(described, shape.sources, shape.beam, shape.words)
         else:
@@ -228,22 +260,34 @@ class GraphSearch:
         most = limits(call.max_lengths, call.rows, device)
         graphs = -(-int(most.max()) // STEPS)  # before the device is busy, since it waits for it
         self._load(model, call)
-        self.search.reset(most, call.nbest, options.length_penalty, options.stopping == "count")
+        self.search.reset(most, call.nbest, options, call.row_numbers)
+        if self.rules is not None:
+            self.rules.load(options, call.rules)
+        should_stop = stopper(options.time_limit, call.cancelled)
         for number in range(graphs):
-            if self.step_graph is None:
-                self._steps()
-                if not int(self.search.live):
-                    break
-                continue
-            self.step_graph.replay()
-            here, before = number % 2, (number - 1) % 2
-            self.flags[here : here + 1].copy_(self.search.live, non_blocking=True)
-            self.events[here].record()
-            if number:
-                self.events[before].synchronize()
-                if not int(self.flags[before]):
-                    break
-        return self.search.hypotheses(call.rows, call.nbest, options.length_penalty)
+            live = self._replay(number)
+            if call.observe is not None:
+                call.observe(self.search.possible())
+            if not live:
+                break
+            if should_stop is not None and should_stop():
+                self.search.stop()
+                should_stop = None
+        return self.search.hypotheses(call.rows, call.nbest, ranking_of(options))
+
+    def _replay(self, number: int) -> bool:
+        """STEPS tokens more; whether rows were live, as far as is known without waiting for these tokens."""
+        if self.step_graph is None:
+            self._steps()
+            return bool(self.search.live)
+        self.step_graph.replay()
+        here, before = number % 2, (number - 1) % 2
+        self.flags[here : here + 1].copy_(self.search.live, non_blocking=True)
+        self.events[here].record()
+        if not number:
+            return True
+        self.events[before].synchronize()
+        return bool(self.flags[before])
 
     def _steps(self) -> None:
         self.search.run(self.decoder, self.selection)

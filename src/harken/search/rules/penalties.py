@@ -81,6 +81,10 @@ class Banned(ScoreRule):
         self.single = [sequence[0] for sequence in by_length.pop(1, [])]
         self.longer = {length: torch.tensor(rows) for length, rows in by_length.items() if length}  # (M, length)
 
+    def sequences(self) -> list[list[int]]:
+        """All of them."""
+        return [[token] for token in self.single] + [row for rows in self.longer.values() for row in rows.tolist()]
+
     def __call__(self, scores: Tensor, so_far: SoFar) -> Tensor:
         scores = exclude_(scores, self.single)
         for length, rows in self.longer.items():

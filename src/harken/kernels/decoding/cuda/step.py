@@ -45,16 +45,24 @@ def why_not_transformer(described: Transformer) -> str | None:
 
 
 class TransformerStep:
-    """The state and the step of `sources` x `beam` rows, with at most `length` tokens and sources of `width` words."""
+    """The state and the step of `sources` x `beam` rows, with at most `length` tokens and sources of `width` words.
 
-    def __init__(self, described: Transformer, sources: int, beam: int, length: int, width: int) -> None:
+    Args:
+        reorders: whether hypotheses change places.
+    """
+
+    def __init__(
+        self, described: Transformer, sources: int, beam: int, length: int, width: int, reorders: bool = True
+    ) -> None:
         self.described, self.beam = described, beam
         stack, like = described.decoder, described.target_embedding
         rows, size = sources * beam, stack.width // stack.heads
         self.keys, self.values = like.new_zeros(2, len(stack.layers), rows, stack.heads, length, size).unbind(0)
         self.memory = like.new_zeros(len(stack.layers), 2, sources, stack.heads, width, size)
         self.lengths = torch.ones(sources, dtype=torch.int32, device=like.device)
-        self.ancestry = torch.zeros(rows, length, dtype=torch.int32, device=like.device) if beam > 1 else None
+        self.ancestry: Tensor | None = None
+        if beam > 1 and reorders:
+            self.ancestry = torch.zeros(rows, length, dtype=torch.int32, device=like.device)
         self.residual = torch.zeros(rows, stack.width, device=like.device)
         self.positions: Tensor | None = None
         if stack.positions is not None:
