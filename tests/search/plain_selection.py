@@ -35,7 +35,7 @@ def extend(search: Any, values: Tensor, raws: Tensor, ids: Tensor) -> None:
     search.done.logical_or_((search.tokens == EOS) | (search.limit <= search.length + 1))
 
 
-def select_beam(search: Any, values: Tensor, raws: Tensor, ids: Tensor) -> Tensor:
+def select_beam(search: Any, values: Tensor, raws: Tensor, ids: Tensor, *given: None) -> Tensor:
     """Beam search: of the best continuations (R, C) the survivors; returns their parents' rows (R,)."""
     (rows, beam), choices = search.scores.shape, values.shape[1]
     values, ids = values.view(rows, -1), ids.view(rows, -1)  # (B, K * C)
@@ -88,11 +88,12 @@ def _finish(search: Any, length: Tensor, divisor: Tensor) -> None:
 @torch.inference_mode()
 def run_uncaptured(call: DecodingCall) -> list[list[Hypothesis]]:
     """The search that is captured on a GPU, on any device and in the dtype of the model."""
-    return uncaptured(call).run(call.model, call)
+    return uncaptured(call).run([call.model], call)
 
 
 def uncaptured(call: DecodingCall) -> GraphSearch:
     """The same before it runs."""
     import sys
 
-    return GraphSearch(call.model, describe(call.model), shape_of(call), call.source.device, sys.modules[__name__])
+    sizes = shape_of(call), call.source.device
+    return GraphSearch([call.model], [describe(call.model)], *sizes, selection=sys.modules[__name__])

@@ -8,18 +8,22 @@ are one kernel (`harken.kernels.decoding.cuda.rules`), which also keeps the toke
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from harken.data.tokenizers.tokens import PAD, UNK
+from harken.data.tokenizers.tokens import EOS, PAD, UNK
+from harken.kernels.weights import has_hooks
 from harken.search.config import SearchOptions
 from harken.search.hypotheses import NEG_INF
 from harken.search.program import rules_of
-from harken.search.rules.base import ScoreRule
+from harken.search.rules.base import ScoreRule, SoFar
+from harken.search.rules.constraints import Constraints
+from harken.search.rules.fusion import LanguageModelFusion
 from harken.search.rules.penalties import (
     Banned,
     MinimumLength,
@@ -31,7 +35,15 @@ from harken.search.rules.penalties import (
 from harken.search.rules.prefix import ForcedFirst, Prefix
 
 ON_SCORES = (RepetitionPenalty, UnknownPenalty, NoRepeatNgram, MinimumLength, Banned, Prefix)
-ORDER: tuple[type[ScoreRule], ...] = (*ON_SCORES[:5], ForcedFirst, Prefix, Shortlist)
+BEFORE_SOFTMAX = (ForcedFirst, Shortlist)
+ORDER: tuple[type[ScoreRule], ...] = (
+    *ON_SCORES[:5],
+    ForcedFirst,
+    Prefix,
+    Constraints,
+    LanguageModelFusion,
+    Shortlist,
+)
 LEAST_SEQUENCES, LEAST_TOKENS = 64, 8  # of banned sequences there is room for so many, and for more in buckets
 
 
@@ -43,7 +55,39 @@ def why_not_device_rules(options: SearchOptions, rules: Sequence[ScoreRule]) -> 
     places = [ORDER.index(kind) for kind in kinds]
     if any(later <= earlier for earlier, later in pairwise(places)):
         return "there are several rules of a kind, or in another order than that of the commands"
+    if Constraints in kinds and options.diversity_groups > 1:
+        return "there are phrases that must appear and groups"
+    fusion = next((rule for rule in rules if isinstance(rule, LanguageModelFusion)), None)
+    if fusion is not None and (not getattr(fusion.model, "is_static", False) or not is_captured(fusion.model)):
+        return "the language model has no state of fixed shapes, is in training, or has hooks"
     return None
+
+
+def is_captured(model: Any) -> bool:
+    """Whether the steps of a network can be captured: it is not in training and has no hooks."""
+    return isinstance(model, nn.Module) and not model.training and not has_hooks(model)
+
+
+class LanguageStep:
+    """A language model that follows the hypotheses of a search, R rows."""
+
+    def __init__(self, model: Any, rows: int, length: int, device: torch.device) -> None:
+        self.model, self.rows = weakref.ref(model), rows
+        self.state = model.start(rows, max_length=length, static=True)
+        self.weight = torch.zeros(1, device=device)
+
+    def load(self, rule: LanguageModelFusion) -> None:
+        """The state before the first token."""
+        self.state.load_(rule.model.start(self.rows, max_length=1, static=True))
+        self.weight.fill_(rule.weight)
+
+    def scores(self, tokens: Tensor, position: Tensor) -> Tensor:
+        """The weighted log-probabilities (R, V) after tokens (R,) at `position`; texts begin after an EOS."""
+        model = self.model()
+        assert model is not None
+        logits = model.step(torch.where(position == 0, EOS, tokens), self.state)
+        weighted: Tensor = self.weight * torch.log_softmax(logits, 1, dtype=torch.float32)
+        return weighted
 
 
 class DeviceRules:
@@ -51,7 +95,9 @@ class DeviceRules:
 
     Args:
         banned: how many banned sequences there is room for, and tokens of each.
+        phrases: alternatives and tokens of each, and constraints of a source, that there is room for.
         kinds: the rules that the step applies; the others are left out of it.
+        language: the model of `LanguageModelFusion`.
     """
 
     unknown = UNK
@@ -63,12 +109,19 @@ class DeviceRules:
         length: int,
         vocabulary: int,
         banned: tuple[int, int],
+        phrases: tuple[int, int, int],
         kinds: frozenset[type[ScoreRule]],
         device: torch.device,
+        language: Any = None,
     ) -> None:
         whole: dict[str, Any] = {"dtype": torch.int32, "device": device}
         rows = sources * beam
-        self.beam, self.changes_scores = beam, any(kind in kinds for kind in ON_SCORES)
+        self.beam, self.changes_scores = beam, not kinds <= set(BEFORE_SOFTMAX)
+        self.language = None if language is None else LanguageStep(language, rows, length, device)
+        self.constraints: Constraints | None = None
+        if Constraints in kinds:
+            self.constraints = Constraints([[]] * sources).with_room(*phrases, vocabulary, device)
+            self.sources = torch.arange(sources, device=device).repeat_interleave(beam)  # (R,)
         self.first = torch.zeros(vocabulary, device=device) if ForcedFirst in kinds else None
         self.excluded: Tensor | None = None  # (B, V)
         if Shortlist in kinds:
@@ -89,6 +142,10 @@ class DeviceRules:
         if self.excluded is not None:
             allowed: Tensor = given[Shortlist].allowed  # type: ignore[attr-defined]
             self.excluded[: len(allowed) if allowed.dim() > 1 else None] = ~allowed.to(self.excluded.device)
+        if self.language is not None:
+            self.language.load(given[LanguageModelFusion])  # type: ignore[arg-type]
+        if self.constraints is not None:
+            self.constraints.load_(given[Constraints])  # type: ignore[arg-type]
         if self.changes_scores:
             self._load_operations(options, given)
 
@@ -117,3 +174,36 @@ class DeviceRules:
         if self.excluded is not None:
             logits.view(len(self.excluded), self.beam, -1).masked_fill_(self.excluded[:, None], NEG_INF)
         return logits
+
+    def reorder_(self, rows: Tensor) -> None:
+        """Hypotheses change places."""
+        if self.language is not None:
+            self.language.state.reorder_(rows)
+
+    def so_far(self, position: Tensor, limit: Tensor) -> SoFar:
+        """The hypotheses before `position` (1,), for constraints: their tokens (R, T) at the right, PAD before them."""
+        past = self.histories[0]  # of this step
+        places = torch.arange(past.shape[1], device=past.device) + position - past.shape[1]
+        tokens = past.index_select(1, places.clamp(min=0)).long().masked_fill(places < 0, PAD)
+        return SoFar(tokens, self.sources, limit)
+
+    def with_required(
+        self, best: tuple[Tensor, Tensor, Tensor], scores: Tensor, table: Tensor, position: Tensor, limit: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores, log-probabilities and ids (R, C) of candidates, and those of tokens that constraints ask for."""
+        assert self.constraints is not None
+        values, raws, ids = best
+        required = self.constraints.required(self.so_far(position, limit))  # (R, A)
+        same = required[:, :, None] == torch.cat((ids.masked_fill(values == NEG_INF, PAD), required), 1)[:, None]
+        is_known = same.tril(ids.shape[1] - 1).any(2) | (required == PAD)
+        is_excluded = is_known | ((self.only >= 0)[:, None] & (required != self.only[:, None]))
+        more = (scores.gather(1, required) + self.shift[:, None]).masked_fill(is_excluded, NEG_INF)
+        return torch.cat((values, more), 1), torch.cat((raws, table.gather(1, required)), 1), torch.cat((ids, required), 1)
+
+    def banks(self, ids: Tensor, position: Tensor) -> Tensor:
+        """(R, C): how many constraint tokens each hypothesis has met after each of these tokens (R, C)."""
+        assert self.constraints is not None
+        tokens = self.so_far(position, position).tokens[:, None, 1:].expand(-1, ids.shape[1], -1)
+        longer = torch.cat((tokens, ids[..., None]), 2).flatten(0, 1)
+        source = self.sources.repeat_interleave(ids.shape[1], output_size=ids.numel())
+        return self.constraints.progress(longer, source)[1].view(ids.shape)

@@ -27,7 +27,8 @@ from harken.search.device_rules import DeviceRules
 from harken.search.greedy import hypotheses_of
 from harken.search.hypotheses import NEG_INF, ROOT, SPECIAL_TOKENS, BestHypotheses, Hypothesis, Prefixes
 from harken.search.program import ranking_of
-from harken.search.ranking import Ranking
+from harken.search.ranking import LEAST_COVERAGE, Ranking
+from harken.search.rules.constraints import share_by_bank
 
 
 class StaticDecoder(Protocol):
@@ -40,6 +41,8 @@ class StaticDecoder(Protocol):
     def reorder_(self, rows: Tensor) -> None:
         """Row r goes on with the hypothesis of row rows[r] (R,)."""
         ...
+
+    attention: Tensor | None  # (R, S) of the last step, where it was asked for
 
 
 class Selection(Protocol):
@@ -60,6 +63,7 @@ class Form:
     competes: bool  # beam search; otherwise rows go on alone, greedily
     draws: bool = False  # or drawn at random
     groups: int = 1
+    covers: bool = False  # ranks have a term for the coverage of the source
 
 
 class SamplingSettings:
@@ -81,6 +85,31 @@ class SamplingSettings:
         self.numbers[:sources] = torch.arange(sources) if rows is None else rows
 
 
+class Coverage:
+    """Sums of the attention (R, S) to sources of at most `words` words, and the coverage term of each hypothesis."""
+
+    def __init__(self, sources: int, beam: int, words: int, device: torch.device) -> None:
+        self.sums = torch.zeros(sources * beam, words, device=device)
+        self.term = torch.zeros(sources * beam, device=device)  # of `harken.search.ranking`
+        self.padding = torch.ones(sources, 1, words, dtype=torch.bool, device=device)
+        self.penalty = torch.zeros(1, device=device)
+
+    def load(self, penalty: float, lengths: Tensor) -> None:
+        """The value of a call, and the lengths (B',) of its sources."""
+        self.sums.zero_()
+        self.penalty.fill_(penalty)
+        words = torch.arange(self.padding.shape[2], device=lengths.device)
+        self.padding[: len(lengths), 0] = words >= lengths[:, None]
+
+    def add(self, attention: Tensor, order: Tensor, done: Tensor | None) -> Tensor:
+        """The term (R,) with the attention of a step, after which row r continues row order[r] of the step before."""
+        weights = attention.float() if done is None else attention.float().masked_fill(done[:, None], 0.0)
+        self.sums.copy_(self.sums.index_select(0, order) + weights)
+        logs = self.sums.clamp(LEAST_COVERAGE, 1.0).log().view(len(self.padding), -1, self.sums.shape[1])
+        self.term.copy_(self.penalty * logs.masked_fill(self.padding, 0.0).sum(2).flatten())
+        return self.term
+
+
 class DeviceSearch:
     """The buffers of a search of `sources` sources with `beam` hypotheses each and at most `length` tokens.
 
@@ -99,6 +128,7 @@ class DeviceSearch:
         steps: int,
         form: Form | None = None,
         rules: DeviceRules | None = None,
+        words: int = 0,
     ) -> None:
         form = form or Form(beam > 1)
         self.beam, self.capacity, self.steps, self.form, self.rules = beam, length, steps, form, rules
@@ -116,6 +146,7 @@ class DeviceSearch:
         self.logs = torch.zeros(length, rows, width, device=device)
         self.scores = torch.zeros(rows, width, device=device)
         self.sampling = SamplingSettings(sources, device) if form.draws else None
+        self.coverage = Coverage(sources, beam, words, device) if form.covers else None
         if form.competes:
             self.nodes = torch.full((rows, width), ROOT, **whole)
             self.count = torch.zeros(rows, **whole)
@@ -168,13 +199,22 @@ class DeviceSearch:
         for index in range(self.steps):
             self.length = self.lengths[index : index + 1]
             logits = decoder.step(self.tokens, self.length)
+            covered = None
+            if self.coverage is not None:
+                done = None if self.form.competes else self.done
+                covered = self.coverage.add(decoder.attention, self.order, done)
             values, raws, ids = self._candidates(logits, selection)
             if not self.form.competes:
                 selection.extend(self, values, raws, ids)
                 continue
-            order = selection.select_beam(self, values, raws, ids)
+            chosen = None
+            if self.rules is not None and self.rules.constraints is not None:
+                values, raws, ids, *chosen = self._share_by_bank(values, raws, ids)
+            order = selection.select_beam(self, values, raws, ids, covered, chosen)
             if self.beam > 1:
-                decoder.reorder_(order)
+                for part in (decoder, self.rules):
+                    if part is not None:
+                        part.reorder_(order)
         self.lengths.add_(self.steps)
         torch.sum(self.done.logical_not(), 0, keepdim=True, dtype=torch.int32, out=self.live)
 
@@ -193,9 +233,24 @@ class DeviceSearch:
         scores = table.clone()
         selection.apply_rules(self, rules, scores, table)
         rules.histories.reverse()
+        if rules.language is not None:
+            scores.add_(rules.language.scores(self.tokens, self.length))
+        if rules.constraints is not None:
+            rules.constraints(scores, rules.so_far(self.length, self.limit))
         if self.form.draws:
             return selection.draw(self, scores, table, rules.shift, rules.only)
-        return selection.choose_scored(scores, table, rules.shift, rules.only, count, self.special)
+        best = selection.choose_scored(scores, table, rules.shift, rules.only, count, self.special)
+        return best if rules.constraints is None else rules.with_required(best, scores, table, self.length, self.limit)
+
+    def _share_by_bank(self, values: Tensor, raws: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
+        """Candidates (R, C) -> those of the next beam in order, (B, 2 beam): with parents and constraint tokens met."""
+        assert self.rules is not None
+        rows, choices = len(self.scores), values.shape[1]
+        banks = self.rules.banks(ids, self.length).view(rows, -1)
+        offers = (self.scores[:, :, None] + values.view(rows, self.beam, choices)).flatten(1)
+        order = share_by_bank(offers, banks)[:, : 2 * self.beam]
+        chosen = [part.gather(1, order) for part in (offers, raws.view(rows, -1), ids.view(rows, -1))]
+        return *chosen, (order // choices).int(), banks.gather(1, order).int()
 
     def hypotheses(self, rows: int, nbest: int, ranking: Ranking) -> list[list[Hypothesis]]:
         """The results of the first `rows` sources, best first; reads everything from the device."""
@@ -204,7 +259,8 @@ class DeviceSearch:
             used = rows * self.beam
             tokens, logs = self.table[:steps, 0, :used, 0].T.cpu().numpy(), self.logs[:steps, :used, 0].T.cpu().numpy()
             scores = self.scores[:used, 0].cpu().numpy()
-            return hypotheses_of(tokens, np.where(tokens != PAD, logs, 0.0), scores, None, rows, ranking)
+            term = None if self.coverage is None else self.coverage.term[:used].cpu().numpy()
+            return hypotheses_of(tokens, np.where(tokens != PAD, logs, 0.0), scores, term, rows, ranking)
         prefixes = self._prefixes(steps)
         ranks, scores, ends, covers = self.finished[:, :rows, :nbest].cpu()
         finished = self.cut[:rows, None].logical_not().expand(-1, nbest).cpu()

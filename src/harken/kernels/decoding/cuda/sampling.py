@@ -43,8 +43,9 @@ def load_scores(
     line: tl.tensor, token: tl.tensor, vocabulary: tl.tensor, only: tl.tensor, FIRST: tl.constexpr, SECOND: tl.constexpr
 ) -> tl.tensor:
     """The scores of some tokens, -inf for those that must not be drawn."""
-    inside = (token < vocabulary) & (token != FIRST) & (token != SECOND) & ((only < 0) | (token == only))
-    return tl.load(line + token, inside, other=float("-inf"))
+    values = tl.load(line + token, token < vocabulary, other=float("-inf"))
+    is_excluded = (token == FIRST) | (token == SECOND) | ((only >= 0) & (token != only))
+    return tl.where(is_excluded, float("-inf"), values)
 
 
 @triton.jit
@@ -100,7 +101,7 @@ def sample_kernel(
         allow_next()
         wait_for_previous()
     row, slot, infinity = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK), 0x7F800000
-    line, allowed, added = scores + row * vocabulary, -1, 0.0
+    line, allowed, added = scores + row * vocabulary, tl.full((), -1, tl.int32), 0.0
     if SCORED:
         allowed, added = tl.load(only + row), tl.load(shift + row)
     temperature, mass_kept, farthest = tl.load(settings), tl.load(settings + 1), tl.load(settings + 2)
