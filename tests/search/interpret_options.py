@@ -78,7 +78,6 @@ def run(call: DecodingCall) -> list[list[Any]]:
     shortlisted=st.booleans(),
     width=st.integers(1, 2),
     nbest=st.integers(1, 4),
-    data=st.data(),
 )
 def check_options(
     kind: str,
@@ -91,7 +90,6 @@ def check_options(
     shortlisted: bool,
     width: int,
     nbest: int,
-    data: st.DataObject,
 ) -> None:
     """Equal hypotheses, or the same refusal."""
     searched, drawn = dict(searched), dict(drawn)
@@ -106,7 +104,9 @@ def check_options(
     for rule in whole.rules:
         rule.allowed[..., drawn.get("first", 3)] = True
     weight = drawn.pop("weight", 0.0)
-    call, other = (replace(whole, rules=(*score_rules(drawn, rows), *fusion(weight, rows, seed), *whole.rules)) for _ in range(2))
+    call, other = (
+        replace(whole, rules=(*score_rules(drawn, rows), *fusion(weight, rows, seed), *whole.rules)) for _ in range(2)
+    )
     if reason := why_not_static(call):
         counts[reason] += 1
     assume(reason is None)

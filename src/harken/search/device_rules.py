@@ -198,7 +198,11 @@ class DeviceRules:
         is_known = same.tril(ids.shape[1] - 1).any(2) | (required == PAD)
         is_excluded = is_known | ((self.only >= 0)[:, None] & (required != self.only[:, None]))
         more = (scores.gather(1, required) + self.shift[:, None]).masked_fill(is_excluded, NEG_INF)
-        return torch.cat((values, more), 1), torch.cat((raws, table.gather(1, required)), 1), torch.cat((ids, required), 1)
+        return (
+            torch.cat((values, more), 1),
+            torch.cat((raws, table.gather(1, required)), 1),
+            torch.cat((ids, required), 1),
+        )
 
     def banks(self, ids: Tensor, position: Tensor) -> Tensor:
         """(R, C): how many constraint tokens each hypothesis has met after each of these tokens (R, C)."""

@@ -150,7 +150,9 @@ def why_not_static(call: DecodingCall) -> str | None:
     longest = torch.as_tensor(call.max_lengths)
     if int(longest.min()) < 1 or (call.lengths is not None and int(call.lengths.min()) < 1):
         return "a source or a limit is empty"
-    return next(filter(None, (_why_not_model(model, call, int(longest.max())) for model in models_of(call.model))), None)
+    return next(
+        filter(None, (_why_not_model(model, call, int(longest.max())) for model in models_of(call.model))), None
+    )
 
 
 def _why_not_model(model: Any, call: DecodingCall, longest: int) -> str | None:

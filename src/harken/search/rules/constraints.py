@@ -61,7 +61,9 @@ class Constraints(ScoreRule):
                 self.exists[row, number] = True
         self.joins = joins
 
-    def with_room(self, alternatives: int, longest: int, size: int, vocabulary: int, device: torch.device) -> Constraints:
+    def with_room(
+        self, alternatives: int, longest: int, size: int, vocabulary: int, device: torch.device
+    ) -> Constraints:
         """Without phrases, but with room for them: see `load_`."""
         sources, self.size = len(self.tokens), size
         self.tokens = torch.full((sources, alternatives, longest), PAD, device=device)

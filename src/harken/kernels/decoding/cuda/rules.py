@@ -81,7 +81,7 @@ def rules_kernel(
             at = start + slot
             inside = at <= time - size
             same = inside
-            for index in range(0, size - 1):
+            for index in range(size - 1):
                 earlier = tl.load(own + at + index, inside, other=-1)
                 same = same & (earlier == tl.load(own + time - size + 1 + index))
             token = tl.load(own + at + size - 1, inside, other=0)
@@ -94,7 +94,7 @@ def rules_kernel(
         exists = start + slot < tl.load(integers + 2)
         length = tl.load(sequence, exists, other=1)
         same = exists & (length - 1 <= time)
-        for index in range(0, longest):
+        for index in range(longest):
             counts = same & (index < length - 1)
             expected = tl.load(sequence + 1 + index, counts, other=0)
             recent = tl.load(own + time - length + 1 + index, counts, other=0)

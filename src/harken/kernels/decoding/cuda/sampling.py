@@ -95,7 +95,7 @@ def sample_kernel(
 ) -> None:
     """One row of scores and log-probabilities (R, V) -> the score, log-probability and id of a token, all (R, 1).
 
-    Settings: temperature, top-p, -log of min-p. `most`: k of top-k, or the vocabulary. `numbers` (B,) are of the sources.
+    Settings: temperature, top-p, -log of min-p. `most`: k of top-k, or no limit. `numbers` (B,) are of the sources.
     """
     if OVERLAP:
         allow_next()
@@ -108,16 +108,18 @@ def sample_kernel(
     held = load_scores(line, slot, vocabulary, allowed, FIRST, SECOND)
     best = tl.max(held, 0)
     for part in range(1, PARTS):
-        best = tl.maximum(
-            best, tl.max(load_scores(line, part * BLOCK + slot, vocabulary, allowed, FIRST, SECOND), 0)
-        )
+        best = tl.maximum(best, tl.max(load_scores(line, part * BLOCK + slot, vocabulary, allowed, FIRST, SECOND), 0))
     is_greedy = temperature == 0.0
     heat = tl.where(is_greedy, 1.0, temperature)
     farthest = tl.where(is_greedy, 0.0, farthest)
 
     # top-k: tokens nearer than `high`, and of those at `high - 1` only ids below `last_id`
     wanted = tl.where(is_greedy, 1, tl.load(most)).to(tl.int32)
-    low, high, last_id = tl.full((), 0, tl.int32), tl.full((), infinity, tl.int32), vocabulary + tl.full((), 0, tl.int32)
+    low, high, last_id = (
+        tl.full((), 0, tl.int32),
+        tl.full((), infinity, tl.int32),
+        vocabulary + tl.full((), 0, tl.int32),
+    )
     nearer, count = tl.full((), 0, tl.int32), tl.full((), 0, tl.int32)
     for part in range(PARTS):
         far = distances(line, held, part * BLOCK, vocabulary, allowed, best, heat, BLOCK, PARTS, FIRST, SECOND)
@@ -156,7 +158,11 @@ def sample_kernel(
     target = (mass_kept - TOLERANCE) * total
     while (mass_kept < 1.0) & (high - low > 1) & (count - nearer > 1):
         middle = low + (high - low) // 2
-        nucleus, inner, mass = middle.to(tl.float32, bitcast=True), tl.full((), 0, tl.int32), tl.full((), 0.0, tl.float32)
+        nucleus, inner, mass = (
+            middle.to(tl.float32, bitcast=True),
+            tl.full((), 0, tl.int32),
+            tl.full((), 0.0, tl.float32),
+        )
         for part in range(PARTS):
             far = distances(line, held, part * BLOCK, vocabulary, allowed, best, heat, BLOCK, PARTS, FIRST, SECOND)
             left = (far < bound) & (far <= farthest) & ((far != edge) | (part * BLOCK + slot < last_id))

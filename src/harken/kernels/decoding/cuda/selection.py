@@ -240,11 +240,12 @@ def beam_kernel(
         cut_covers = tl.gather(cut_covers, cut_pick, 0)
     tl.store(done + source, is_done)
     tl.store(cut + source, is_cut | (tl.load(cut + source) != 0))
-    tl.store(finished + own, tl.where(is_cut, cut_ranks, sorted_ranks), real)
-    tl.store(finished + plane + own, tl.where(is_cut, all_live, totals), real)
-    tl.store(finished + 2 * plane + own, tl.where(is_cut, 0.0, ends), real)
-    tl.store(finished + 3 * plane + own, tl.where(is_cut, cut_covers, covers), real)
-    tl.store(finished_nodes + own, tl.where(is_cut, node, end_nodes), real)
+    changes = slot < tl.where(was_done, 0, BEAM)  # what was cut off may be in another order than that of the ranks
+    tl.store(finished + own, tl.where(is_cut, cut_ranks, sorted_ranks), changes)
+    tl.store(finished + plane + own, tl.where(is_cut, all_live, totals), changes)
+    tl.store(finished + 2 * plane + own, tl.where(is_cut, 0.0, ends), changes)
+    tl.store(finished + 3 * plane + own, tl.where(is_cut, cut_covers, covers), changes)
+    tl.store(finished_nodes + own, tl.where(is_cut, node, end_nodes), changes)
 
 
 @triton.jit
@@ -310,8 +311,8 @@ def select_beam(
         search.rewards, search.rewards if covered is None else covered, parents, progress, search.diversity,
         search.max_finished, search.worst_kept, search.stops_at_first, search.length, rows,
         BEAM=beam, GROUPS=groups, OFFERS=triton.next_power_of_2(2 * beam * beam // groups),
-        SIZE=triton.next_power_of_2(2 * beam), COVERED=covered is not None,
-        CONSTRAINED=chosen is not None, PAD=search.special.pad, EOS=search.special.eos, num_warps=1, **options(values.is_cuda),
+        SIZE=triton.next_power_of_2(2 * beam), COVERED=covered is not None, CONSTRAINED=chosen is not None,
+        PAD=search.special.pad, EOS=search.special.eos, num_warps=1, **options(values.is_cuda),
     )  # fmt: skip
     order: Tensor = search.order
     return order
