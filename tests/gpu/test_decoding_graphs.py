@@ -243,7 +243,7 @@ def test_samples_have_the_right_distribution() -> None:
     search.length = torch.zeros(1, dtype=torch.long, device="cuda")
     for options in ({"top_k": 30}, {"top_p": 0.4, "temperature": 0.8}, {"min_p": 0.05}):
         search.sampling.load(SearchOptions(sample=True, seed=5, **options), None, count)
-        drawn = sampling.draw(search, table, table, None, None)[2][:, 0]
+        drawn = sampling.draw(search, None, table, table)[2][:, 0]
         exact = table[:1].clone()
         exact[:, [PAD, BOS]] = -torch.inf
         expected = filtered_probabilities(exact, **options)[0]
@@ -342,7 +342,7 @@ def test_a_few_rows_of_a_recurrent_decoder_have_their_own_kernels(kind: str) -> 
         call = make_call(model, rows, 0, beam)
         assert_same(decode(call), run_reference(call))
         search = graphs._SEARCHES.of(model).captured.captured()[-1]
-        assert search.is_recurrent == (rows * beam <= 8)
+        assert search.members[0].is_recurrent == (rows * beam <= 8)
 
 
 def test_captured_searches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from test_combinations import COMPILED_OPTIONS, RANKED, SCORE_RULES, SEARCHED, SIZE, assert_equal, calls, score_rules
 
 from harken.errors import UserError
-from harken.kernels.decoding.cuda import attention, choosing, rules, sampling
+from harken.kernels.decoding.cuda import attention, choosing, constraints, rules, sampling
 from harken.models.language.config import TransformerLanguageConfig
 from harken.models.recurrent.config import RecurrentLanguageConfig
 from harken.models.recurrent.language import RecurrentLanguage
@@ -157,7 +157,7 @@ def main() -> None:
     np.seterr(all="ignore")
     torch.set_num_threads(1)
     attention.INTERPRETED = False
-    choosing.BLOCK, choosing.GROUP, rules.BLOCK = 16, 4, 4
+    choosing.BLOCK, choosing.GROUP, rules.BLOCK, rules.PART, constraints.BLOCK = 16, 4, 4, 16, 4
     check_streams_and_stops()
     for sampling.BLOCK in (32, 16):  # rows in one part and in two
         check_options()

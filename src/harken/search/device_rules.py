@@ -21,7 +21,7 @@ from harken.kernels.weights import has_hooks
 from harken.search.config import SearchOptions
 from harken.search.hypotheses import NEG_INF
 from harken.search.program import rules_of
-from harken.search.rules.base import ScoreRule, SoFar
+from harken.search.rules.base import ScoreRule
 from harken.search.rules.constraints import Constraints
 from harken.search.rules.fusion import LanguageModelFusion
 from harken.search.rules.penalties import (
@@ -121,7 +121,8 @@ class DeviceRules:
         self.constraints: Constraints | None = None
         if Constraints in kinds:
             self.constraints = Constraints([[]] * sources).with_room(*phrases, vocabulary, device)
-            self.sources = torch.arange(sources, device=device).repeat_interleave(beam)  # (R,)
+            self.states = torch.zeros(rows, phrases[0], **whole)  # `harken.kernels.decoding.cuda.constraints`
+            self.required = torch.zeros(rows, 2 * phrases[0], **whole)
         self.first = torch.zeros(vocabulary, device=device) if ForcedFirst in kinds else None
         self.excluded: Tensor | None = None  # (B, V)
         if Shortlist in kinds:
@@ -131,6 +132,9 @@ class DeviceRules:
             self.integers = torch.zeros(5, dtype=torch.long, device=device)
             self.banned = torch.zeros(banned[0], 1 + banned[1], **whole)  # the length of each, then its tokens
             self.prefixes = torch.zeros(sources, length, **whole)
+            self.saved = torch.zeros(rows, length, device=device)  # logits of the tokens so far, before the rules
+            self.kept = torch.zeros(rows, 2, device=device)  # and of the unknown word and of `target`
+            self.target, self.log_sums = torch.zeros(rows, **whole), torch.zeros(rows, device=device)
             self.shift, self.only = torch.zeros(rows, device=device), torch.full((rows,), -1, **whole)
             self.histories = [torch.zeros(rows, length, **whole) for _ in range(2)]  # before and after a step
 
@@ -179,35 +183,3 @@ class DeviceRules:
         """Hypotheses change places."""
         if self.language is not None:
             self.language.state.reorder_(rows)
-
-    def so_far(self, position: Tensor, limit: Tensor) -> SoFar:
-        """The hypotheses before `position` (1,), for constraints: their tokens (R, T) at the right, PAD before them."""
-        past = self.histories[0]  # of this step
-        places = torch.arange(past.shape[1], device=past.device) + position - past.shape[1]
-        tokens = past.index_select(1, places.clamp(min=0)).long().masked_fill(places < 0, PAD)
-        return SoFar(tokens, self.sources, limit)
-
-    def with_required(
-        self, best: tuple[Tensor, Tensor, Tensor], scores: Tensor, table: Tensor, position: Tensor, limit: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores, log-probabilities and ids (R, C) of candidates, and those of tokens that constraints ask for."""
-        assert self.constraints is not None
-        values, raws, ids = best
-        required = self.constraints.required(self.so_far(position, limit))  # (R, A)
-        same = required[:, :, None] == torch.cat((ids.masked_fill(values == NEG_INF, PAD), required), 1)[:, None]
-        is_known = same.tril(ids.shape[1] - 1).any(2) | (required == PAD)
-        is_excluded = is_known | ((self.only >= 0)[:, None] & (required != self.only[:, None]))
-        more = (scores.gather(1, required) + self.shift[:, None]).masked_fill(is_excluded, NEG_INF)
-        return (
-            torch.cat((values, more), 1),
-            torch.cat((raws, table.gather(1, required)), 1),
-            torch.cat((ids, required), 1),
-        )
-
-    def banks(self, ids: Tensor, position: Tensor) -> Tensor:
-        """(R, C): how many constraint tokens each hypothesis has met after each of these tokens (R, C)."""
-        assert self.constraints is not None
-        tokens = self.so_far(position, position).tokens[:, None, 1:].expand(-1, ids.shape[1], -1)
-        longer = torch.cat((tokens, ids[..., None]), 2).flatten(0, 1)
-        source = self.sources.repeat_interleave(ids.shape[1], output_size=ids.numel())
-        return self.constraints.progress(longer, source)[1].view(ids.shape)

@@ -28,7 +28,6 @@ from harken.search.greedy import hypotheses_of
 from harken.search.hypotheses import NEG_INF, ROOT, SPECIAL_TOKENS, BestHypotheses, Hypothesis, Prefixes
 from harken.search.program import ranking_of
 from harken.search.ranking import LEAST_COVERAGE, Ranking
-from harken.search.rules.constraints import share_by_bank
 
 
 class StaticDecoder(Protocol):
@@ -51,6 +50,8 @@ class Selection(Protocol):
     choose: Callable[..., tuple[Tensor, Tensor]]
     choose_scored: Callable[..., tuple[Tensor, Tensor, Tensor]]
     apply_rules: Callable[..., None]
+    follow_constraints: Callable[..., None]
+    share_by_bank: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor, Tensor]]
     draw: Callable[..., tuple[Tensor, Tensor, Tensor]]
     extend: Callable[..., None]
     select_beam: Callable[..., Tensor]
@@ -70,16 +71,15 @@ class SamplingSettings:
     """The options of sampling and the numbers of the sources, for kernels."""
 
     def __init__(self, sources: int, device: torch.device) -> None:
-        self.settings = torch.zeros(3, device=device)  # temperature, top-p, -log of min-p
+        self.settings = torch.zeros(3, device=device)  # temperature, top-p, min-p
         self.most = torch.zeros(1, dtype=torch.long, device=device)  # k of top-k
         self.seed = torch.zeros(1, dtype=torch.long, device=device)
         self.numbers = torch.zeros(sources, dtype=torch.long, device=device)
 
     def load(self, options: SearchOptions, rows: Tensor | None, sources: int) -> None:
         """The values of a call."""
-        farthest = -math.log(options.min_p) if options.min_p else math.inf
         top_p = 1.0 if options.top_p is None else options.top_p
-        self.settings.copy_(torch.tensor([options.temperature, top_p, farthest]))
+        self.settings.copy_(torch.tensor([options.temperature, top_p, options.min_p or 0.0]))
         self.most.fill_(options.top_k or 2**31 - 1)
         self.seed.fill_(options.seed)
         self.numbers[:sources] = torch.arange(sources) if rows is None else rows
@@ -202,14 +202,12 @@ class DeviceSearch:
             covered = None
             if self.coverage is not None:
                 done = None if self.form.competes else self.done
+                assert decoder.attention is not None
                 covered = self.coverage.add(decoder.attention, self.order, done)
-            values, raws, ids = self._candidates(logits, selection)
+            values, raws, ids, *chosen = self._candidates(logits, selection)
             if not self.form.competes:
                 selection.extend(self, values, raws, ids)
                 continue
-            chosen = None
-            if self.rules is not None and self.rules.constraints is not None:
-                values, raws, ids, *chosen = self._share_by_bank(values, raws, ids)
             order = selection.select_beam(self, values, raws, ids, covered, chosen)
             if self.beam > 1:
                 for part in (decoder, self.rules):
@@ -218,39 +216,32 @@ class DeviceSearch:
         self.lengths.add_(self.steps)
         torch.sum(self.done.logical_not(), 0, keepdim=True, dtype=torch.int32, out=self.live)
 
-    def _candidates(self, logits: Tensor, selection: Selection) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits (R, V) -> the scores, log-probabilities and ids (R, C) of the tokens to choose from, best first."""
+    def _candidates(self, logits: Tensor, selection: Selection) -> tuple[Tensor, ...]:
+        """Logits (R, V) -> the scores, log-probabilities and ids (R, C) of the tokens to choose from, best first.
+
+        With constraints (B, 2 beam), and also their parents and how many constraint tokens they have met.
+        """
         rules, count = self.rules, 2 * self.beam if self.form.competes else 1
         if rules is not None:
             logits = rules.restrict(logits, self.length)
         if rules is None or not rules.changes_scores:
-            if not self.form.draws:
-                values, ids = selection.choose(logits, count, self.special)
-                return values, values, ids
-            table = torch.log_softmax(logits, 1, dtype=torch.float32)
-            return selection.draw(self, table, table, None, None)
-        table = torch.log_softmax(logits, 1, dtype=torch.float32)
-        scores = table.clone()
-        selection.apply_rules(self, rules, scores, table)
+            if self.form.draws:
+                return selection.draw(self, None, logits, logits)
+            values, ids = selection.choose(logits, count, self.special)
+            return values, values, ids
+        base = logits
+        if rules.language is not None:
+            logits = logits.to(torch.float32, copy=True)
+        selection.apply_rules(self, rules, logits)
         rules.histories.reverse()
         if rules.language is not None:
-            scores.add_(rules.language.scores(self.tokens, self.length))
+            logits.add_(rules.language.scores(self.tokens, self.length))
         if rules.constraints is not None:
-            rules.constraints(scores, rules.so_far(self.length, self.limit))
+            selection.follow_constraints(self, rules, logits)
         if self.form.draws:
-            return selection.draw(self, scores, table, rules.shift, rules.only)
-        best = selection.choose_scored(scores, table, rules.shift, rules.only, count, self.special)
-        return best if rules.constraints is None else rules.with_required(best, scores, table, self.length, self.limit)
-
-    def _share_by_bank(self, values: Tensor, raws: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
-        """Candidates (R, C) -> those of the next beam in order, (B, 2 beam): with parents and constraint tokens met."""
-        assert self.rules is not None
-        rows, choices = len(self.scores), values.shape[1]
-        banks = self.rules.banks(ids, self.length).view(rows, -1)
-        offers = (self.scores[:, :, None] + values.view(rows, self.beam, choices)).flatten(1)
-        order = share_by_bank(offers, banks)[:, : 2 * self.beam]
-        chosen = [part.gather(1, order) for part in (offers, raws.view(rows, -1), ids.view(rows, -1))]
-        return *chosen, (order // choices).int(), banks.gather(1, order).int()
+            return selection.draw(self, rules, logits, base)
+        best = selection.choose_scored(self, rules, logits, base, count)
+        return best if rules.constraints is None else selection.share_by_bank(self, rules, best, logits, base)
 
     def hypotheses(self, rows: int, nbest: int, ranking: Ranking) -> list[list[Hypothesis]]:
         """The results of the first `rows` sources, best first; reads everything from the device."""

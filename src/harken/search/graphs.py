@@ -106,7 +106,10 @@ def shape_of(call: DecodingCall) -> Shape:
     sequences = [row for rule in rules if isinstance(rule, Banned) for row in rule.sequences()]
     banned = bucket(len(sequences), LEAST_SEQUENCES), bucket(max(map(len, sequences), default=0), LEAST_TOKENS)
     phrases = next((rule for rule in rules if isinstance(rule, Constraints)), None)
-    room = (0, 0, 0) if phrases is None else (*map(bucket, phrases.tokens.shape[1:]), bucket(phrases.size))
+    room = (0, 0, 0)
+    if phrases is not None:
+        alternatives, longest_phrase = phrases.tokens.shape[1:]
+        room = bucket(alternatives), bucket(longest_phrase), bucket(phrases.size)
     changed = kinds - set(BEFORE_SOFTMAX)
     shares = tuple(call.model.weights) if isinstance(call.model, Ensemble) else ()
     length = bucket(longest, LEAST_WORDS)
@@ -136,7 +139,7 @@ def why_not_graphs(call: DecodingCall) -> str | None:
 
 def why_not_static(call: DecodingCall) -> str | None:
     """The reason for which a search cannot have fixed shapes, on any device."""
-    from harken.kernels.decoding.cuda import choosing  # imports Triton
+    from harken.kernels.decoding.cuda import choosing, constraints  # imports Triton
 
     options = call.options
     if options.precision == "int8" or call.keep_beam or not isinstance(call.observe, CertainPrefix | None):
@@ -147,6 +150,9 @@ def why_not_static(call: DecodingCall) -> str | None:
         return reason
     if not options.sample and not 1 <= call.nbest <= options.beam <= choosing.MOST // 2:
         return f"the beam is narrower than the n-best list or wider than {choosing.MOST // 2}"
+    alternatives, longest_phrase, _ = shape_of(call).phrases
+    if options.beam * 2 * (options.beam + alternatives) > constraints.MOST or longest_phrase > constraints.LONGEST:
+        return "there are too many phrases that must appear, or too long ones"
     longest = torch.as_tensor(call.max_lengths)
     if int(longest.min()) < 1 or (call.lengths is not None and int(call.lengths.min()) < 1):
         return "a source or a limit is empty"
@@ -193,10 +199,11 @@ def describe(model: Any) -> Transformer | Recurrent | None:
 
 
 def cache_bytes(model: Any, shape: Shape) -> int:
-    """Keys and values of the tokens and the sources, and tables of scores where rules or samples need them."""
+    """Keys and values of the tokens and the sources, and tables of scores where several models have a say."""
     blocks = getattr(getattr(model.decoder, "stack", None), "blocks", ())
     rows = shape.sources * (shape.beam * shape.length + shape.words)
-    tables = 8 * shape.sources * shape.beam * len(model.output_weight) if shape.kinds or shape.form.draws else 0
+    fused = LanguageModelFusion in shape.kinds or shape.shares
+    tables = 8 * shape.sources * shape.beam * len(model.output_weight) if fused else 0
     return int(2 * len(blocks) * rows * model.decoder.width * model.output_weight.element_size()) + tables
 
 

@@ -119,7 +119,7 @@ class Constraints(ScoreRule):
         device, (rows, time) = source.device, tokens.shape
         words, lengths = self.tokens.to(device)[source], self.lengths.to(device)[source]  # (R, A, P), (R, A)
         constraint = self.constraint.to(device)[source]
-        fulfilled = torch.zeros(rows, self.size + 1, dtype=torch.bool, device=device)
+        fulfilled = torch.zeros(rows, self.size + 1, dtype=torch.uint8, device=device)  # CUDA does not reduce booleans
         partial = torch.zeros_like(lengths)
         joins = None if self.joins is None else self.joins.to(device)
         padding = torch.full((rows, 1), PAD, device=device)
@@ -135,8 +135,8 @@ class Constraints(ScoreRule):
                 after = torch.cat((tokens[:, length:], padding), 1)  # (R, W) the token after it; PAD at the end
                 same = same & ~joins[after][..., None]
             complete = same.any(1) & (lengths == length)  # (R, A)
-            fulfilled = fulfilled.scatter_reduce(1, constraint, complete, "amax")
-        met = fulfilled[:, :-1] | ~self.exists.to(device)[source]
+            fulfilled = fulfilled.scatter_reduce(1, constraint, complete.byte(), "amax")
+        met = fulfilled[:, :-1].bool() | ~self.exists.to(device)[source]
         return met, partial, (words, constraint)
 
 

@@ -116,5 +116,5 @@ class Shortlist(ScoreRule):
         self.allowed[..., EOS] = True
 
     def restrict(self, logits: Tensor, so_far: SoFar) -> Tensor:
-        allowed = self.allowed if self.allowed.dim() == 1 else self.allowed[so_far.source]
-        return logits.masked_fill(~allowed.to(logits.device), NEG_INF)
+        allowed = self.allowed.to(logits.device)
+        return logits.masked_fill(~(allowed if allowed.dim() == 1 else allowed[so_far.source]), NEG_INF)

@@ -5,16 +5,19 @@
 Two kernels: the first reads each part of BLOCK logits once for its sum of exponentials and its best tokens, the second
 combines the parts of a row. The largest logit of each group of GROUP is kept; a token is taken from the best group,
 whose logits are then read again. Of equal logits the lower id comes first. The reference is
-`harken.search.hypotheses.continuations` of log-probabilities. Of scores that rules have changed there is a table, which
-is read in the same way (`choose_scored`).
+`harken.search.hypotheses.continuations` of log-probabilities. Logits that rules have changed are read in the same way
+(`choose_scored`).
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
+from harken.kernels.decoding.cuda.rules import raw_logits
 from harken.kernels.decoding.description import SpecialTokens
 from harken.kernels.triton_import import tl, triton
 
@@ -94,22 +97,32 @@ def part_kernel(
 @triton.jit
 def merge_kernel(
     sums: tl.tensor,
-    table: tl.tensor,
+    base: tl.tensor,
+    past: tl.tensor,
+    saved: tl.tensor,
+    kept: tl.tensor,
+    target: tl.tensor,
+    log_sums: tl.tensor,
     shift: tl.tensor,
+    numbers: tl.tensor,
+    position: tl.tensor,
     best: tl.tensor,
     ids: tl.tensor,
     values: tl.tensor,
     raws: tl.tensor,
     chosen: tl.tensor,
     vocabulary: tl.tensor,
+    capacity: tl.tensor,
     parts: tl.tensor,
+    UNKNOWN: tl.constexpr,
     COUNT: tl.constexpr,
+    COUNTS: tl.constexpr,
     PARTS: tl.constexpr,
     SIZE: tl.constexpr,
     SCORED: tl.constexpr,
     OVERLAP: tl.constexpr,
 ) -> None:
-    """One row: log-probabilities and ids (R, C); SCORED: scores, log-probabilities of `table` (R, V), and ids."""
+    """One row: log-probabilities and ids (R, C); SCORED: scores, log-probabilities and ids."""
     if OVERLAP:
         allow_next()
         wait_for_previous()
@@ -126,59 +139,61 @@ def merge_kernel(
     for index in tl.static_range(COUNT):
         top, where = tl.max(offered, 0, return_indices=True, return_indices_tie_break_left=True)
         token, place, gain = tl.load(ids + row * parts * COUNT + where), row * COUNT + index, top + added
-        if SCORED:
-            tl.store(raws + place, tl.load(table + row * vocabulary + token))
-        else:
+        if SCORED == 0:
             gain = tl.where(gain > 0.0, 0.0, gain)  # rounding may give 1e-8; NaN stays
         tl.store(values + place, gain)
         tl.store(chosen + place, token.to(tl.int64))
         offered = tl.where(slot == where, float("-inf"), offered)
+    if SCORED:
+        tl.debug_barrier()  # the tokens are read as a vector
+        index = tl.arange(0, COUNTS)
+        token = tl.load(chosen + row * COUNT + index, index < COUNT, other=0).to(tl.int32)
+        raw = raw_logits(
+            base, past, saved, kept, target, numbers, position, row, token, index < COUNT, vocabulary, capacity, UNKNOWN
+        )
+        tl.store(raws + row * COUNT + index, raw - tl.load(log_sums + row), index < COUNT)
 
 
 def choose(logits: Tensor, count: int, special: SpecialTokens) -> tuple[Tensor, Tensor]:
     """Logits (R, V) -> log-probabilities, float32, and ids of the best text tokens (R, C), best first."""
     sums = torch.empty(len(logits), triton.cdiv(logits.shape[1], BLOCK), 2, device=logits.device)
-    values, chosen = _new_candidates(logits, count)
-    _launch(logits, sums, sums, sums, values, values, chosen, special, False)
+    values, _, chosen = _launch(logits, sums, None, None, count, special)
     return values, chosen
 
 
-def choose_scored(
-    scores: Tensor, table: Tensor, shift: Tensor, only: Tensor, count: int, special: SpecialTokens
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores and log-probabilities (R, V) of all tokens -> those of the best text tokens and their ids, all (R, C).
+def choose_scored(search: Any, rules: Any, logits: Tensor, base: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits (R, V) that rules have changed -> scores, log-probabilities and ids of the best text tokens, all (R, C).
 
     Args:
-        shift: (R,) what is added to all scores of a row.
-        only: (R,) the only token that is allowed, or -1.
+        base: the logits to which log-probabilities belong: the same, or without what a language model has added.
     """
-    values, chosen = _new_candidates(scores, count)
-    raws = torch.empty_like(values)
-    _launch(scores, only, table, shift, values, raws, chosen, special, True)
-    return values, raws, chosen
-
-
-def _new_candidates(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    shape = len(logits), count
-    return torch.empty(shape, device=logits.device), torch.empty(shape, dtype=torch.long, device=logits.device)
+    return _launch(logits, rules.only, (search, rules), base, count, search.special)
 
 
 def _launch(
-    logits: Tensor, given: Tensor, table: Tensor, shift: Tensor, values: Tensor, raws: Tensor, chosen: Tensor,
-    special: SpecialTokens, is_scored: bool,
-) -> None:  # fmt: skip
+    logits: Tensor, given: Tensor, scored: tuple[Any, Any] | None, base: Tensor | None, count: int, special: SpecialTokens
+) -> tuple[Tensor, Tensor, Tensor]:
     """Both kernels; `given` are the sums that the first writes, or of scores the tokens that it reads."""
-    (rows, vocabulary), count = logits.shape, values.shape[1]
+    rows, vocabulary = logits.shape
     parts = triton.cdiv(vocabulary, BLOCK)
+    values = torch.empty(rows, count, device=logits.device)
+    chosen = torch.empty(rows, count, dtype=torch.long, device=logits.device)
     best = torch.empty(rows, parts, count, device=logits.device)
     ids = torch.empty(rows, parts, count, dtype=torch.int32, device=logits.device)
     part_kernel[(rows, parts)](
         logits, given, given, best, ids, vocabulary, parts,
-        FIRST=special.pad, SECOND=special.bos, COUNT=count, BLOCK=BLOCK, GROUP=GROUP, SCORED=is_scored,
+        FIRST=special.pad, SECOND=special.bos, COUNT=count, BLOCK=BLOCK, GROUP=GROUP, SCORED=scored is not None,
         num_warps=WARPS, **options(logits.is_cuda),
     )  # fmt: skip
+    raws, kept, capacity, unknown = values, [values] * 8, 1, 0
+    if scored is not None:
+        search, rules = scored
+        raws, capacity, unknown = torch.empty_like(values), rules.saved.shape[1], rules.unknown
+        kept = [rules.histories[0], rules.saved, rules.kept, rules.target, rules.log_sums, rules.shift, rules.numbers]
+        kept.append(search.length)
     merge_kernel[(rows,)](
-        given, table, shift, best, ids, values, raws, chosen, vocabulary, parts,
-        COUNT=count, PARTS=triton.next_power_of_2(parts), SIZE=triton.next_power_of_2(parts * count),
-        SCORED=is_scored, num_warps=1, **options(logits.is_cuda),
+        given, logits if base is None else base, *kept, best, ids, values, raws, chosen, vocabulary, capacity, parts,
+        UNKNOWN=unknown, COUNT=count, COUNTS=triton.next_power_of_2(count), PARTS=triton.next_power_of_2(parts),
+        SIZE=triton.next_power_of_2(parts * count), SCORED=scored is not None, num_warps=1, **options(logits.is_cuda),
     )  # fmt: skip
+    return values, raws, chosen

@@ -2,11 +2,11 @@
 
 The reference is `harken.search.sampling`, whose random numbers are computed here, a hash of the seed, the source's
 number, the sample's and the position: a captured graph that is replayed reads them from the device, and equal seeds
-give equal texts. Nothing is sorted. Of u = largest score - score, the distance from the best token, a bound is found by
-bisection over the bits of float32 numbers, which are in the order of the numbers:
+give equal texts. Nothing is sorted. Of p, the probability of a token divided by that of the best one, the least that is
+kept is found by bisection over the bits of float32 numbers, which are in the order of the numbers:
 
-    top-k    the least bound that leaves k tokens below it; of equals at the bound the lower ids are taken
-    top-p    the largest bound whose mass below it is less than p
+    top-k    the largest bound with k tokens at or above it; of equals at the bound the lower ids are taken
+    top-p    the largest bound whose mass at or above it reaches p
 
 A bisection ends as soon as at most one token lies between its two sides, usually after some fifteen steps.
 """
@@ -19,9 +19,10 @@ import torch
 from torch import Tensor
 
 from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
+from harken.kernels.decoding.cuda.rules import raw_logits
 from harken.kernels.triton_import import tl, triton
 
-BLOCK = 32768  # scores that a program holds; larger vocabularies are read again at every step
+BLOCK = 32768  # tokens that a program holds; larger vocabularies are read again at every step
 TOLERANCE = 1e-6  # of the mass of top-p, for rounding in sums
 
 
@@ -39,41 +40,46 @@ def uniform(seed: tl.tensor, row: tl.tensor, sample: tl.tensor, position: tl.ten
 
 
 @triton.jit
-def load_scores(
+def load_text(
     line: tl.tensor, token: tl.tensor, vocabulary: tl.tensor, only: tl.tensor, FIRST: tl.constexpr, SECOND: tl.constexpr
 ) -> tl.tensor:
-    """The scores of some tokens, -inf for those that must not be drawn."""
-    values = tl.load(line + token, token < vocabulary, other=float("-inf"))
+    """The logits of some tokens, -inf for those that must not be drawn."""
+    values = tl.load(line + token, token < vocabulary, other=float("-inf")).to(tl.float32)
     is_excluded = (token == FIRST) | (token == SECOND) | ((only >= 0) & (token != only))
     return tl.where(is_excluded, float("-inf"), values)
 
 
 @triton.jit
-def distances(
+def shares(
     line: tl.tensor,
     held: tl.tensor,
-    start: tl.tensor,
+    token: tl.tensor,
     vocabulary: tl.tensor,
     only: tl.tensor,
     best: tl.tensor,
     heat: tl.tensor,
-    BLOCK: tl.constexpr,
     PARTS: tl.constexpr,
     FIRST: tl.constexpr,
     SECOND: tl.constexpr,
 ) -> tl.tensor:
-    """(best - score) / temperature of the tokens from `start` on."""
-    values = held
-    if PARTS > 1:
-        values = load_scores(line, start + tl.arange(0, BLOCK), vocabulary, only, FIRST, SECOND)
-    return (best - values) / heat
+    """p of some tokens: those that the program holds, or else they are read."""
+    if PARTS == 1:
+        return held
+    else:
+        return tl.exp((load_text(line, token, vocabulary, only, FIRST, SECOND) - best) / heat)
 
 
 @triton.jit
 def sample_kernel(
-    scores: tl.tensor,
-    raws: tl.tensor,
+    logits: tl.tensor,
+    base: tl.tensor,
+    past: tl.tensor,
+    saved: tl.tensor,
+    kept: tl.tensor,
+    target: tl.tensor,
+    log_sums: tl.tensor,
     shift: tl.tensor,
+    penalties: tl.tensor,
     only: tl.tensor,
     settings: tl.tensor,
     most: tl.tensor,
@@ -84,7 +90,9 @@ def sample_kernel(
     gains: tl.tensor,
     ids: tl.tensor,
     vocabulary: tl.tensor,
+    capacity: tl.tensor,
     beam: tl.tensor,
+    UNKNOWN: tl.constexpr,
     FIRST: tl.constexpr,
     SECOND: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -93,128 +101,140 @@ def sample_kernel(
     TOLERANCE: tl.constexpr,
     OVERLAP: tl.constexpr,
 ) -> None:
-    """One row of scores and log-probabilities (R, V) -> the score, log-probability and id of a token, all (R, 1).
+    """One row of logits (R, V) -> the score, log-probability and id of a token, all (R, 1).
 
-    Settings: temperature, top-p, -log of min-p. `most`: k of top-k, or no limit. `numbers` (B,) are of the sources.
+    Settings: temperature, top-p, min-p. `most`: k of top-k, or no limit. `numbers` (B,) are of the sources.
     """
     if OVERLAP:
         allow_next()
         wait_for_previous()
-    row, slot, infinity = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK), 0x7F800000
-    line, allowed, added = scores + row * vocabulary, tl.full((), -1, tl.int32), 0.0
+    row, slot, lowest = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK), float("-inf")
+    line, allowed = logits + row * vocabulary, tl.full((), -1, tl.int32)
     if SCORED:
-        allowed, added = tl.load(only + row), tl.load(shift + row)
-    temperature, mass_kept, farthest = tl.load(settings), tl.load(settings + 1), tl.load(settings + 2)
-    held = load_scores(line, slot, vocabulary, allowed, FIRST, SECOND)
-    best = tl.max(held, 0)
-    for part in range(1, PARTS):
-        best = tl.maximum(best, tl.max(load_scores(line, part * BLOCK + slot, vocabulary, allowed, FIRST, SECOND), 0))
+        allowed = tl.load(only + row)
+    temperature, mass_kept, least = tl.load(settings), tl.load(settings + 1), tl.load(settings + 2)
     is_greedy = temperature == 0.0
     heat = tl.where(is_greedy, 1.0, temperature)
-    farthest = tl.where(is_greedy, 0.0, farthest)
+    held = load_text(line, slot, vocabulary, allowed, FIRST, SECOND)
+    best = tl.max(held, 0)
+    for part in range(1, PARTS):
+        best = tl.maximum(best, tl.max(load_text(line, part * BLOCK + slot, vocabulary, allowed, FIRST, SECOND), 0))
+    held = tl.exp((held - best) / heat)
 
-    # top-k: tokens nearer than `high`, and of those at `high - 1` only ids below `last_id`
+    # top-k: tokens above `edge`, and of those at it only ids below `last_id`
     wanted = tl.where(is_greedy, 1, tl.load(most)).to(tl.int32)
-    low, high, last_id = (
-        tl.full((), 0, tl.int32),
-        tl.full((), infinity, tl.int32),
-        vocabulary + tl.full((), 0, tl.int32),
-    )
-    nearer, count = tl.full((), 0, tl.int32), tl.full((), 0, tl.int32)
+    low, high = tl.full((), 1, tl.int32), tl.full((), 0x3F800001, tl.int32)  # the least number, the next after 1
+    above, count = tl.full((), 0, tl.int32), tl.full((), 0, tl.int32)
     for part in range(PARTS):
-        far = distances(line, held, part * BLOCK, vocabulary, allowed, best, heat, BLOCK, PARTS, FIRST, SECOND)
-        count += tl.sum((far < float("inf")).to(tl.int32), 0)
+        share = shares(line, held, part * BLOCK + slot, vocabulary, allowed, best, heat, PARTS, FIRST, SECOND)
+        count += tl.sum((share > 0.0).to(tl.int32), 0)
     while (high - low > 1) & (count > wanted):
-        middle = low + (high - low) // 2
-        bound, inner = middle.to(tl.float32, bitcast=True), tl.full((), 0, tl.int32)
+        middle, inner = low + (high - low) // 2, tl.full((), 0, tl.int32)
         for part in range(PARTS):
-            far = distances(line, held, part * BLOCK, vocabulary, allowed, best, heat, BLOCK, PARTS, FIRST, SECOND)
-            inner += tl.sum((far < bound).to(tl.int32), 0)
+            share = shares(line, held, part * BLOCK + slot, vocabulary, allowed, best, heat, PARTS, FIRST, SECOND)
+            inner += tl.sum((share >= middle.to(tl.float32, bitcast=True)).to(tl.int32), 0)
         is_enough = inner >= wanted
-        high, count = tl.where(is_enough, middle, high), tl.where(is_enough, inner, count)
-        low, nearer = tl.where(is_enough, low, middle), tl.where(is_enough, nearer, inner)
-    edge = low.to(tl.float32, bitcast=True)  # where more than k are left, all tokens past the others are here
-    least_id = tl.full((), 0, tl.int32)
-    if count > wanted:
-        while last_id - least_id > 1:
-            middle = least_id + (last_id - least_id) // 2
-            inner = tl.full((), 0, tl.int32)
+        low, count = tl.where(is_enough, middle, low), tl.where(is_enough, inner, count)
+        high, above = tl.where(is_enough, high, middle), tl.where(is_enough, above, inner)
+    edge = low.to(tl.float32, bitcast=True)
+    first_id, last_id = tl.full((), 0, tl.int32), vocabulary + tl.full((), 0, tl.int32)
+    if count > wanted:  # all that are too many are at the edge
+        while last_id - first_id > 1:
+            middle, inner = first_id + (last_id - first_id) // 2, tl.full((), 0, tl.int32)
             for part in range(PARTS):
-                far = distances(line, held, part * BLOCK, vocabulary, allowed, best, heat, BLOCK, PARTS, FIRST, SECOND)
-                inner += tl.sum(((far == edge) & (part * BLOCK + slot < middle)).to(tl.int32), 0)
-            is_enough = nearer + inner >= wanted
-            last_id, least_id = tl.where(is_enough, middle, last_id), tl.where(is_enough, least_id, middle)
-    bound = high.to(tl.float32, bitcast=True)
+                share = shares(line, held, part * BLOCK + slot, vocabulary, allowed, best, heat, PARTS, FIRST, SECOND)
+                inner += tl.sum(((share == edge) & (part * BLOCK + slot < middle)).to(tl.int32), 0)
+            is_enough = above + inner >= wanted
+            last_id, first_id = tl.where(is_enough, middle, last_id), tl.where(is_enough, first_id, middle)
 
     # the mass of what top-k and min-p leave, then the bound of top-p
     total, count = tl.full((), 0.0, tl.float32), tl.full((), 0, tl.int32)
     for part in range(PARTS):
-        far = distances(line, held, part * BLOCK, vocabulary, allowed, best, heat, BLOCK, PARTS, FIRST, SECOND)
-        left = (far < bound) & (far <= farthest) & ((far != edge) | (part * BLOCK + slot < last_id))
-        total += tl.sum(tl.where(left, tl.exp(-far), 0.0), 0)
+        share = shares(line, held, part * BLOCK + slot, vocabulary, allowed, best, heat, PARTS, FIRST, SECOND)
+        left = (share >= least) & ((share > edge) | ((share == edge) & (part * BLOCK + slot < last_id)))
+        if PARTS == 1:
+            held = tl.where(left, share, 0.0)
+        total += tl.sum(tl.where(left, share, 0.0), 0)
         count += tl.sum(left.to(tl.int32), 0)
-    low, high = tl.full((), 0, tl.int32), tl.full((), infinity, tl.int32)
-    nearer = tl.full((), 0, tl.int32)
-    target = (mass_kept - TOLERANCE) * total
-    while (mass_kept < 1.0) & (high - low > 1) & (count - nearer > 1):
-        middle = low + (high - low) // 2
-        nucleus, inner, mass = (
-            middle.to(tl.float32, bitcast=True),
-            tl.full((), 0, tl.int32),
-            tl.full((), 0.0, tl.float32),
-        )
+    low, high, above = tl.full((), 1, tl.int32), tl.full((), 0x3F800001, tl.int32), tl.full((), 0, tl.int32)
+    goal = (mass_kept - TOLERANCE) * total
+    while (mass_kept < 1.0) & (high - low > 1) & (count - above > 1):
+        middle, inner, mass = low + (high - low) // 2, tl.full((), 0, tl.int32), tl.full((), 0.0, tl.float32)
         for part in range(PARTS):
-            far = distances(line, held, part * BLOCK, vocabulary, allowed, best, heat, BLOCK, PARTS, FIRST, SECOND)
-            left = (far < bound) & (far <= farthest) & ((far != edge) | (part * BLOCK + slot < last_id))
-            left = left & (far < nucleus)
-            mass += tl.sum(tl.where(left, tl.exp(-far), 0.0), 0)
+            share = shares(line, held, part * BLOCK + slot, vocabulary, allowed, best, heat, PARTS, FIRST, SECOND)
+            left = share >= middle.to(tl.float32, bitcast=True)
+            if PARTS > 1:
+                left = left & (share >= least)
+                left = left & ((share > edge) | ((share == edge) & (part * BLOCK + slot < last_id)))
+            mass += tl.sum(tl.where(left, share, 0.0), 0)
             inner += tl.sum(left.to(tl.int32), 0)
-        is_within = mass < target
-        low, nearer = tl.where(is_within, middle, low), tl.where(is_within, inner, nearer)
-        high, count = tl.where(is_within, high, middle), tl.where(is_within, count, inner)
-    nucleus = high.to(tl.float32, bitcast=True)
+        reaches = mass >= goal
+        low, count = tl.where(reaches, middle, low), tl.where(reaches, inner, count)
+        high, above = tl.where(reaches, high, middle), tl.where(reaches, above, inner)
+    nucleus = low.to(tl.float32, bitcast=True)
 
     total = tl.full((), 0.0, tl.float32)
     for part in range(PARTS):
-        far = distances(line, held, part * BLOCK, vocabulary, allowed, best, heat, BLOCK, PARTS, FIRST, SECOND)
-        left = (far < bound) & (far <= farthest) & ((far != edge) | (part * BLOCK + slot < last_id))
-        total += tl.sum(tl.where(left & (far < nucleus), tl.exp(-far), 0.0), 0)
+        share = shares(line, held, part * BLOCK + slot, vocabulary, allowed, best, heat, PARTS, FIRST, SECOND)
+        left = (share >= least) & (share >= nucleus)
+        left = left & ((share > edge) | ((share == edge) & (part * BLOCK + slot < last_id)))
+        total += tl.sum(tl.where(left, share, 0.0), 0)
     owner = row // beam
     number = uniform(tl.load(seed), tl.load(numbers + owner), row - owner * beam, tl.load(position))
-    target, reached = number.to(tl.float32) * total, tl.full((), 0.0, tl.float32)
+    goal, reached = number.to(tl.float32) * total, tl.full((), 0.0, tl.float32)
     drawn, last = vocabulary + tl.full((), 0, tl.int32), tl.full((), 0, tl.int32)
     for part in range(PARTS):
-        far = distances(line, held, part * BLOCK, vocabulary, allowed, best, heat, BLOCK, PARTS, FIRST, SECOND)
-        left = (far < bound) & (far <= farthest) & ((far != edge) | (part * BLOCK + slot < last_id))
-        left = left & (far < nucleus)
-        share, token = tl.where(left, tl.exp(-far), 0.0), part * BLOCK + slot
-        passes = left & (share > 0.0) & (reached + tl.cumsum(share, 0) > target)
+        token = part * BLOCK + slot
+        share = shares(line, held, token, vocabulary, allowed, best, heat, PARTS, FIRST, SECOND)
+        left = (share >= least) & (share >= nucleus) & ((share > edge) | ((share == edge) & (token < last_id)))
+        share = tl.where(left, share, 0.0)
+        passes = left & (reached + tl.cumsum(share, 0) > goal)
         drawn = tl.minimum(drawn, tl.min(tl.where(passes, token, vocabulary), 0))
-        last = tl.maximum(last, tl.max(tl.where(share > 0.0, token, 0), 0))
+        last = tl.maximum(last, tl.max(tl.where(left, token, 0), 0))
         reached += tl.sum(share, 0)
     token = tl.where(drawn < vocabulary, drawn, last)  # the last one where sums differ by rounding
-    tl.store(values + row, tl.where(best > float("-inf"), tl.load(line + token) + added, float("-inf")))
-    tl.store(gains + row, tl.load(raws + row * vocabulary + token))
+    value = tl.load(line + token).to(tl.float32)
+    if SCORED:
+        raw = raw_logits(
+            base, past, saved, kept, target, penalties, position, row, token, token >= 0, vocabulary, capacity, UNKNOWN
+        )
+        raw, value = raw - tl.load(log_sums + row), value + tl.load(shift + row)
+    else:
+        mass, peak = tl.full((), 0.0, tl.float32), tl.maximum(best, value)
+        for part in range(PARTS):  # also of what must not be drawn
+            here = tl.load(line + part * BLOCK + slot, part * BLOCK + slot < vocabulary, other=lowest).to(tl.float32)
+            peak = tl.maximum(peak, tl.max(here, 0))
+        for part in range(PARTS):
+            here = tl.load(line + part * BLOCK + slot, part * BLOCK + slot < vocabulary, other=lowest).to(tl.float32)
+            mass += tl.sum(tl.exp(here - peak), 0)
+        raw = value - peak - tl.log(mass)
+        value = raw
+    tl.store(values + row, tl.where(best > lowest, value, lowest))
+    tl.store(gains + row, raw)
     tl.store(ids + row, token.to(tl.int64))
 
 
-def draw(
-    search: Any, scores: Tensor, raws: Tensor, shift: Tensor | None, only: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores and log-probabilities (R, V) -> those of one token for each row, and its id, all (R, 1).
+def draw(search: Any, rules: Any, logits: Tensor, base: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits (R, V) -> the score, the log-probability and the id of one token for each row, all (R, 1).
 
     Args:
-        shift, only: see `harken.kernels.decoding.cuda.choosing.choose_scored`; None: no rule changed the scores.
+        rules: those that have changed the logits; None: no rule.
+        base: see `harken.kernels.decoding.cuda.choosing.choose_scored`.
     """
-    rows, vocabulary = scores.shape
-    values, gains = torch.empty(2, rows, 1, device=scores.device).unbind(0)
-    ids = torch.empty(rows, 1, dtype=torch.long, device=scores.device)
+    rows, vocabulary = logits.shape
+    values, gains = torch.empty(2, rows, 1, device=logits.device).unbind(0)
+    ids = torch.empty(rows, 1, dtype=torch.long, device=logits.device)
     block = min(BLOCK, triton.next_power_of_2(vocabulary))
-    sampling = search.sampling
+    sampling, kept, capacity, unknown = search.sampling, [values] * 7 + [ids], 1, 0
+    if rules is not None:
+        capacity, unknown = rules.saved.shape[1], rules.unknown
+        kept = [rules.histories[0], rules.saved, rules.kept, rules.target, rules.log_sums, rules.shift, rules.numbers]
+        kept.append(rules.only)
     sample_kernel[(rows,)](
-        scores, raws, scores if shift is None else shift, ids if only is None else only, sampling.settings,
-        sampling.most, sampling.seed, sampling.numbers, search.length, values, gains, ids, vocabulary, search.beam,
-        FIRST=search.special.pad, SECOND=search.special.bos, BLOCK=block, PARTS=triton.cdiv(vocabulary, block),
-        SCORED=shift is not None, TOLERANCE=TOLERANCE, num_warps=max(1, block // 1024), **options(scores.is_cuda),
+        logits, base, *kept, sampling.settings, sampling.most, sampling.seed, sampling.numbers, search.length,
+        values, gains, ids, vocabulary, capacity, search.beam,
+        UNKNOWN=unknown, FIRST=search.special.pad, SECOND=search.special.bos, BLOCK=block,
+        PARTS=triton.cdiv(vocabulary, block), SCORED=rules is not None, TOLERANCE=TOLERANCE,
+        num_warps=max(1, block // 1024), **options(logits.is_cuda),
     )  # fmt: skip
     return values, gains, ids

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
 from harken.kernels.decoding.cuda.choosing import choose as choose
 from harken.kernels.decoding.cuda.choosing import choose_scored as choose_scored
+from harken.kernels.decoding.cuda.constraints import follow_constraints as follow_constraints
+from harken.kernels.decoding.cuda.constraints import share_by_bank as share_by_bank
 from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
 from harken.kernels.decoding.cuda.rules import apply_rules as apply_rules
 from harken.kernels.decoding.cuda.sampling import draw as draw
@@ -293,7 +296,7 @@ def select_beam(
     raws: Tensor,
     ids: Tensor,
     covered: Tensor | None = None,
-    chosen: tuple[Tensor, Tensor] | None = None,
+    chosen: Sequence[Tensor] = (),
 ) -> Tensor:
     """Beam search: keep the survivors of the best continuations; returns their parents' rows (R,).
 
@@ -303,7 +306,7 @@ def select_beam(
         chosen: where values, raws and ids are (B, 2 beam), those of the candidates in order: their parents among the
             hypotheses of the source and the constraint tokens that they have met, both int32.
     """
-    parents, progress = (search.nodes, search.nodes) if chosen is None else chosen
+    parents, progress = chosen or (search.nodes, search.nodes)
     (rows, beam), groups = search.scores.shape, search.groups
     beam_kernel[(rows,)](
         values, raws, ids, search.scores, search.nodes, search.tokens, search.order, search.table, search.logs,
@@ -311,7 +314,7 @@ def select_beam(
         search.rewards, search.rewards if covered is None else covered, parents, progress, search.diversity,
         search.max_finished, search.worst_kept, search.stops_at_first, search.length, rows,
         BEAM=beam, GROUPS=groups, OFFERS=triton.next_power_of_2(2 * beam * beam // groups),
-        SIZE=triton.next_power_of_2(2 * beam), COVERED=covered is not None, CONSTRAINED=chosen is not None,
+        SIZE=triton.next_power_of_2(2 * beam), COVERED=covered is not None, CONSTRAINED=bool(chosen),
         PAD=search.special.pad, EOS=search.special.eos, num_warps=1, **options(values.is_cuda),
     )  # fmt: skip
     order: Tensor = search.order
