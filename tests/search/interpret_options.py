@@ -26,7 +26,7 @@ from harken.models.recurrent.language import RecurrentLanguage
 from harken.models.transformer.language import TransformerLanguage
 from harken.search.dispatch import DecodingCall, run_reference
 from harken.search.ensemble import Ensemble
-from harken.search.graphs import GraphSearch, describe, models_of, shape_of, why_not_static
+from harken.search.graphs import GraphSearch, describe, language_models, models_of, shape_of, why_not_static
 from harken.search.rules.fusion import LanguageModelFusion
 from harken.search.streaming import CertainPrefix
 
@@ -53,7 +53,7 @@ def fusion(weight: float, rows: int, seed: int) -> tuple[LanguageModelFusion, ..
 def run(call: DecodingCall) -> list[list[Any]]:
     """Uncaptured, with the kernels of the selection and the operators of the decoder."""
     models = models_of(call.model)
-    language = next((rule.model for rule in call.rules if isinstance(rule, LanguageModelFusion)), None)
+    language = next(iter(language_models(call)), None)
     with torch.inference_mode():
         search = GraphSearch(models, [*map(describe, models)], shape_of(call), call.source.device, language)
         return search.run(models, call)

@@ -78,16 +78,17 @@ class LanguageStep:
 
     def load(self, rule: LanguageModelFusion) -> None:
         """The state before the first token."""
-        self.state.load_(rule.model.start(self.rows, max_length=1, static=True))
-        self.weight.fill_(rule.weight)
-
-    def scores(self, tokens: Tensor, position: Tensor) -> Tensor:
-        """The weighted log-probabilities (R, V) after tokens (R,) at `position`; texts begin after an EOS."""
         model = self.model()
         assert model is not None
-        logits = model.step(torch.where(position == 0, EOS, tokens), self.state)
-        weighted: Tensor = self.weight * torch.log_softmax(logits, 1, dtype=torch.float32)
-        return weighted
+        self.state.load_(model.start(self.rows, max_length=1, static=True))
+        self.weight.fill_(rule.weight)
+
+    def step(self, tokens: Tensor, position: Tensor) -> Tensor:
+        """Logits (R, V) after tokens (R,) at `position` (1,); texts begin after an EOS."""
+        model = self.model()
+        assert model is not None
+        logits: Tensor = model.step(torch.where(position == 0, EOS, tokens), self.state)
+        return logits
 
 
 class DeviceRules:

@@ -52,6 +52,7 @@ class Selection(Protocol):
     apply_rules: Callable[..., None]
     follow_constraints: Callable[..., None]
     share_by_bank: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor, Tensor]]
+    mix: Callable[..., None]
     draw: Callable[..., tuple[Tensor, Tensor, Tensor]]
     extend: Callable[..., None]
     select_beam: Callable[..., Tensor]
@@ -235,7 +236,8 @@ class DeviceSearch:
         selection.apply_rules(self, rules, logits)
         rules.histories.reverse()
         if rules.language is not None:
-            logits.add_(rules.language.scores(self.tokens, self.length))
+            language = rules.language
+            selection.mix(logits, language.step(self.tokens, self.length), language.weight, "add")
         if rules.constraints is not None:
             selection.follow_constraints(self, rules, logits)
         if self.form.draws:

@@ -21,7 +21,6 @@ reference     searches whose caches exceed SHARE of the memory
 from __future__ import annotations
 
 import copy
-import math
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -207,6 +206,11 @@ def cache_bytes(model: Any, shape: Shape) -> int:
     return int(2 * len(blocks) * rows * model.decoder.width * model.output_weight.element_size()) + tables
 
 
+def language_models(call: DecodingCall) -> list[Any]:
+    """The model of `LanguageModelFusion`, if there is one."""
+    return [rule.model for rule in call.rules if isinstance(rule, LanguageModelFusion)]
+
+
 class PlainStep:
     """Any decoder with a static state, by its own `step`; hypotheses are moved by `reorder_`."""
 
@@ -239,8 +243,8 @@ class PlainStep:
 class MixedStep:
     """The decoders of an ensemble as one: the weighted mean of their distributions (`harken.search.ensemble`)."""
 
-    def __init__(self, decoders: list[Any], shares: tuple[float, ...]) -> None:
-        self.decoders, self.shares = decoders, shares
+    def __init__(self, decoders: list[Any], shares: tuple[float, ...], device: torch.device) -> None:
+        self.decoders, self.shares = decoders, torch.tensor(shares, device=device).log()
 
     @property
     def attention(self) -> Tensor:
@@ -249,11 +253,14 @@ class MixedStep:
 
     def step(self, tokens: Tensor, position: Tensor) -> Tensor:
         """Tokens (R,) at position (1,) -> log-probabilities (R, V)."""
-        parts = [
-            torch.log_softmax(decoder.step(tokens, position), 1, dtype=torch.float32) + math.log(share)
-            for decoder, share in zip(self.decoders, self.shares, strict=True)
-        ]
-        return torch.logsumexp(torch.stack(parts), 0)
+        from harken.kernels.decoding.cuda.mixture import mix  # imports Triton
+
+        table = torch.empty(0)
+        for number, decoder in enumerate(self.decoders):
+            logits = decoder.step(tokens, position)
+            table = torch.empty_like(logits, dtype=torch.float32) if number == 0 else table
+            mix(table, logits, self.shares[number], "mix" if number else "put")
+        return table
 
     def reorder_(self, rows: Tensor) -> None:
         """See `harken.search.contract`."""
@@ -354,7 +361,7 @@ class GraphSearch:
             for model, description in zip(models, described, strict=True)
         ]
         decoders = [member.decoder for member in self.members]
-        self.decoder: Any = MixedStep(decoders, shape.shares) if shape.shares else decoders[0]
+        self.decoder: Any = MixedStep(decoders, shape.shares, device) if shape.shares else decoders[0]
         self.step_graph: torch.cuda.CUDAGraph | None = None
         self.bytes = 0
 
@@ -471,11 +478,10 @@ class ModelSearches:
                 torch._foreach_copy_(*self.weights)
             return self.low
 
-    def find(self, call: DecodingCall, networks: list[Any]) -> GraphSearch | None:
+    def find(self, call: DecodingCall, networks: list[Any], language: Any) -> GraphSearch | None:
         """The search for a call, captured now if it is the first of its shape."""
         models = models_of(call.model)
-        language = next((rule.model for rule in call.rules if isinstance(rule, LanguageModelFusion)), None)
-        parts = models if language is None else [*models, language]
+        parts = [*models, *language_models(call)]
         for part in parts:
             snapshot = self.snapshots.get(part)
             if snapshot is not None and not snapshot.is_in_place():
@@ -514,12 +520,13 @@ def release_searches(model: nn.Module) -> None:
 @torch.inference_mode()
 def run_graphs(call: DecodingCall, reference: Decode) -> list[list[Hypothesis]]:
     """Up to `nbest` hypotheses for each source, best first; on the reference where nothing could be captured."""
-    models = models_of(call.model)
+    models, precision = models_of(call.model), call.options.precision
     with torch.cuda.device(call.source.device), suppress(torch.OutOfMemoryError):
-        networks = [_SEARCHES.of(model).network(model, call.options.precision) for model in models]
+        networks = [_SEARCHES.of(model).network(model, precision) for model in models]
+        language = next((_SEARCHES.of(model).network(model, precision) for model in language_models(call)), None)
         searches = _SEARCHES.of(models[0])
         with searches.lock:
-            search = searches.find(call, networks)
+            search = searches.find(call, networks, language)
             if search is not None:
                 return search.run(networks, call)
     return reference(call)

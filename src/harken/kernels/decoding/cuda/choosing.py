@@ -171,7 +171,12 @@ def choose_scored(search: Any, rules: Any, logits: Tensor, base: Tensor, count: 
 
 
 def _launch(
-    logits: Tensor, given: Tensor, scored: tuple[Any, Any] | None, base: Tensor | None, count: int, special: SpecialTokens
+    logits: Tensor,
+    given: Tensor,
+    scored: tuple[Any, Any] | None,
+    base: Tensor | None,
+    count: int,
+    special: SpecialTokens,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Both kernels; `given` are the sums that the first writes, or of scores the tokens that it reads."""
     rows, vocabulary = logits.shape

@@ -72,7 +72,7 @@ def follow_kernel(
             at = start + slot
             before = tl.load(own + at - 1, (at > 0) & (at < time), other=PAD)
             matches = (at < time) & (begins_inside * tl.load(joins + before).to(tl.int32) == 0)
-            for index in range(0, length):
+            for index in range(length):
                 is_over = matches & (at + index == time)
                 suffixes += tl.sum(tl.where(is_over, 4 << index, 0), 0)
                 token = tl.load(own + at + index, at + index < time, other=PAD)
@@ -93,9 +93,10 @@ def follow_kernel(
     unmet = is_there * (1 - is_met)
     tl.store(scores + row * vocabulary + EOS, float("-inf"), tl.max(unmet, 0) > 0)
     is_open = tl.max(tl.where(owner[:, None] == c[None, :], unmet[None, :], 0), 1) > 0  # (A,)
-    begun, length = tl.zeros((SIZE,), tl.int32), tl.load(
-        lengths + source * alternatives + k, k < alternatives, other=0
-    ).to(tl.int32)
+    begun, length = (
+        tl.zeros((SIZE,), tl.int32),
+        tl.load(lengths + source * alternatives + k, k < alternatives, other=0).to(tl.int32),
+    )
     for count in range(1, longest):
         begun = tl.where((count < length) & ((state >> (2 + count)) & 1 > 0), count, begun)
     phrase = words + (source * alternatives + k) * longest
@@ -193,7 +194,7 @@ def share_kernel(
             state = tl.load(states + row * alternatives + k, inside, other=0)
             shortest = tl.where(is_own, tl.minimum(shortest, length), shortest)
             held = (state & 1) | (((state >> 1) & 1) * (1 - continues))
-            for index in range(0, length):
+            for index in range(length):
                 fits = ((state >> (2 + index)) & 1) * (token == tl.load(phrase + index).to(tl.int32)).to(tl.int32)
                 held = held | tl.where(index == length - 1, fits, 0)
                 is_start = is_own & (index < length - 1) & (fits > 0)

@@ -14,6 +14,7 @@ from harken.kernels.decoding.cuda.choosing import choose as choose
 from harken.kernels.decoding.cuda.choosing import choose_scored as choose_scored
 from harken.kernels.decoding.cuda.constraints import follow_constraints as follow_constraints
 from harken.kernels.decoding.cuda.constraints import share_by_bank as share_by_bank
+from harken.kernels.decoding.cuda.mixture import mix as mix
 from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
 from harken.kernels.decoding.cuda.rules import apply_rules as apply_rules
 from harken.kernels.decoding.cuda.sampling import draw as draw
