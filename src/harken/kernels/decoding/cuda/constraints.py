@@ -255,6 +255,7 @@ def share_by_bank(
         rules.numbers, search.length, rules.only, search.scores, phrases.tokens, phrases.lengths,
         phrases.constraint, phrases.exists, phrases.joins, rules.states, rules.required, offers, gains, chosen, parents,
         progress, logits.shape[1], rules.saved.shape[1], alternatives, constraints, longest,
-        PAD=search.special.pad, UNKNOWN=rules.unknown, BEAM=beam, SIZE=size, num_warps=max(1, min(8, size // 64)), **options(logits.is_cuda),
+        PAD=search.special.pad, UNKNOWN=rules.unknown, BEAM=beam, SIZE=size, num_warps=max(1, min(8, size // 64)),
+        **options(logits.is_cuda),
     )  # fmt: skip
     return offers, gains, chosen, parents, progress

@@ -66,7 +66,7 @@ def raw_logits(
     """The logits of tokens of a row, or of a row for each token, as they were before the rules."""
     value = tl.load(base + row * vocabulary + token, inside, other=0.0).to(tl.float32)
     if tl.load(penalty) != 1.0:
-        for time in range(0, tl.load(position).to(tl.int32)):
+        for time in range(tl.load(position).to(tl.int32)):
             before = tl.load(saved + row * capacity + time)
             value = tl.where(tl.load(past + row * capacity + time) == token, before, value)
     value = tl.where(token == UNKNOWN, tl.load(kept + 2 * row), value)
