@@ -26,15 +26,16 @@ def choose(logits: Tensor, count: int, special: Any) -> tuple[Tensor, Tensor]:
     return (best.float() - total).clamp(max=0.0), ids
 
 
-def extend_greedy(search: Any, values: Tensor, ids: Tensor) -> None:
+def extend(search: Any, values: Tensor, raws: Tensor, ids: Tensor) -> None:
     """Greedy search: append the best token of each row (B, 1)."""
+    search.scores.add_(values.masked_fill(search.done[:, None], 0.0))
     search.tokens.copy_(ids[:, 0].masked_fill(search.done, PAD))
     search.table[:, 0].index_copy_(0, search.length, search.tokens[None, :, None])
-    search.logs.index_copy_(0, search.length, values[None])
+    search.logs.index_copy_(0, search.length, raws[None])
     search.done.logical_or_((search.tokens == EOS) | (search.limit <= search.length + 1))
 
 
-def select_beam(search: Any, values: Tensor, ids: Tensor) -> Tensor:
+def select_beam(search: Any, values: Tensor, raws: Tensor, ids: Tensor, *given: None) -> Tensor:
     """Beam search: of the best continuations (R, C) the survivors; returns their parents' rows (R,)."""
     (rows, beam), choices = search.scores.shape, values.shape[1]
     values, ids = values.view(rows, -1), ids.view(rows, -1)  # (B, K * C)
@@ -47,10 +48,10 @@ def select_beam(search: Any, values: Tensor, ids: Tensor) -> Tensor:
 
     few = slice(0, beam)  # an EOS that ranks below the beam would not have survived either
     closed = offers[:, few].masked_fill(~ended[:, few] | search.done[:, None], NEG_INF)
-    new = torch.stack((closed / divisor, closed, logs[:, few]))
+    new = torch.stack((closed / divisor, closed, logs[:, few], torch.zeros_like(closed)))
     both, nodes = torch.cat((search.finished, new), 2), torch.cat((search.finished_nodes, before[:, few]), 1)
     best = ranked(both[0])[1][:, few]
-    search.finished.copy_(both.gather(2, best.expand(3, -1, -1)))
+    search.finished.copy_(both.gather(2, best.expand(4, -1, -1)))
     search.finished_nodes.copy_(nodes.gather(1, best))
     search.count.add_((closed > NEG_INF).sum(1))
 
@@ -65,7 +66,9 @@ def select_beam(search: Any, values: Tensor, ids: Tensor) -> Tensor:
     search.tokens.copy_(ids.flatten())
     _finish(search, length, divisor)
     first = torch.arange(rows, device=ids.device)[:, None] * beam
-    return (parents + first).flatten()
+    search.order.copy_((parents + first).flatten())
+    order: Tensor = search.order
+    return order
 
 
 def _finish(search: Any, length: Tensor, divisor: Tensor) -> None:
@@ -74,7 +77,8 @@ def _finish(search: Any, length: Tensor, divisor: Tensor) -> None:
     done = (search.limit <= length) | (search.count >= search.max_finished) | search.done
     done |= search.finished[0].index_select(1, search.worst_kept)[:, 0] >= bound
     cut = done & ~search.done & (search.finished[0, :, 0] == NEG_INF)
-    live = torch.stack((search.scores / divisor, search.scores, torch.zeros_like(search.scores)))
+    none = torch.zeros_like(search.scores)
+    live = torch.stack((search.scores / divisor, search.scores, none, none))
     search.finished.copy_(torch.where(cut[:, None], live, search.finished))
     search.finished_nodes.copy_(torch.where(cut[:, None], search.nodes, search.finished_nodes))
     search.cut.logical_or_(cut)
@@ -84,11 +88,12 @@ def _finish(search: Any, length: Tensor, divisor: Tensor) -> None:
 @torch.inference_mode()
 def run_uncaptured(call: DecodingCall) -> list[list[Hypothesis]]:
     """The search that is captured on a GPU, on any device and in the dtype of the model."""
-    return uncaptured(call).run(call.model, call)
+    return uncaptured(call).run([call.model], call)
 
 
 def uncaptured(call: DecodingCall) -> GraphSearch:
     """The same before it runs."""
     import sys
 
-    return GraphSearch(call.model, describe(call.model), shape_of(call), call.source.device, sys.modules[__name__])
+    sizes = shape_of(call), call.source.device
+    return GraphSearch([call.model], [describe(call.model)], *sizes, selection=sys.modules[__name__])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from harken.models.config import RecurrentConfig, TransformerConfig
 from harken.search.config import SearchOptions
 from harken.search.dispatch import DecodingCall, run_reference
 from harken.search.graphs import ModelSearches, bucket, describe, why_not_graphs, why_not_static
+from harken.search.rules.base import ScoreRule
+from harken.search.rules.penalties import Banned
 
 VOCABULARY = 40
 SMALL = {"layers": 2, "width": 32, "heads": 2, "feedforward": 48}
@@ -120,8 +123,12 @@ def test_what_is_left_to_the_reference() -> None:
     model = make_model(1)
     assert why_not_static(make_call(model, 0, 4)) is None
     assert why_not_graphs(make_call(model, 0, 4)) == "the model is not on a GPU"
-    for options in ({"precision": "int8"}, {"no_repeat_ngram": 2}, {"stopping": "first"}, {"beam": 20}):
+    for options in ({"precision": "int8"}, {"beam": 20}):
         assert why_not_static(make_call(model, 0, **({"beam": 4} | options)))
+    call = make_call(model, 0, 4)
+    assert why_not_static(replace(call, keep_beam=True))
+    assert why_not_static(replace(call, rules=(ScoreRule(),))) == "ScoreRule is a rule that is not captured"
+    assert why_not_static(replace(call, rules=(Banned([[4]]), Banned([[5]]))))
     assert why_not_static(make_call(model, 0, 2, nbest=3))
     assert why_not_static(make_call(make_model(1, experts=4), 0, 4))
     assert why_not_static(make_call(make_model(1, positions="learned", max_length=20), 0, 4))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plain_search import VOCABULARY, Mind, Started, contains, exhaustive, rank
 from step_models import MemoryState
 
-from harken.data.tokenizers.tokens import BOS, EOS, PAD, UNK
+from harken.data.tokenizers.tokens import BOS, EOS, UNK
 from harken.errors import UserError
 from harken.search.config import SearchOptions
 from harken.search.dispatch import DecodingCall, decode
@@ -241,14 +241,6 @@ def test_time_and_cancellation_end_a_search_with_what_it_has() -> None:
 def test_options_that_do_not_fit_are_refused_with_the_reason(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         SearchOptions().changed(wrong)
-
-
-def test_plain_calls_are_those_without_further_options() -> None:
-    plain = DecodingCall(None, torch.zeros(1, 1), None, 5, SearchOptions(beam=3, length_penalty=0.4, stopping="exact"))
-    assert plain.is_plain
-    for more in ({"min_length": 1}, {"stopping": "first"}, {"sample": True}, {"word_reward": 0.1}):
-        assert not DecodingCall(None, torch.zeros(1, 1), None, 5, SearchOptions(**more)).is_plain
-    assert not DecodingCall(None, torch.zeros(1, 1), None, 5, SearchOptions(), rules=(Banned([[PAD]]),)).is_plain
 
 
 class Attentive(Started):

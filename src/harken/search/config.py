@@ -12,8 +12,6 @@ from harken.errors import UserError
 from harken.search.conflicts import OF_OPTIONS, OF_TRANSLATION, Conflict, conflict_of
 from harken.search.descriptions import OPTIONS
 
-PLAIN = {"beam", "length_penalty", "stopping", "seed", "precision"}  # what every decoding backend supports
-
 
 def _with_implied(values: dict[str, Any]) -> dict[str, Any]:
     """Values with those that follow from them: `patience` counts hypotheses, so it sets the stopping rule."""
@@ -59,13 +57,6 @@ class SearchOptions(BaseModel):
         if reason := conflict_of(self, self.conflicts):
             raise ValueError(reason)
         return self
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether nothing but `PLAIN` differs from the defaults: what every decoding backend supports."""
-        fields = SearchOptions.model_fields
-        others = all(getattr(self, name) == fields[name].default for name in fields.keys() - PLAIN)
-        return self.stopping != "first" and others
 
     def changed(self, changes: dict[str, Any]) -> Self:
         """A copy with other values, validated.

@@ -1,6 +1,6 @@
 """Which implementation decodes a batch: the list of backends in order of preference, and the rule of each.
 
-    graphs       `harken.search.graphs`: Transformers and recurrent decoders on a GPU, plain calls, as CUDA graphs
+    graphs       `harken.search.graphs`: Transformers and recurrent decoders on a GPU, most options, as CUDA graphs
     compiled     `harken.search.compiled`: Transformers and recurrent decoders on a CPU, all options, float32 or int8
     reference    `harken.search.beam` and `harken.search.greedy`: any model with a `step`, every option, any device
 
@@ -28,8 +28,7 @@ from harken.search.conflicts import OF_CALLS, conflict_of
 from harken.search.graphs import run_graphs, why_not_graphs
 from harken.search.greedy import independent_search
 from harken.search.hypotheses import Hypothesis
-from harken.search.program import is_independent, rules_of, stopper
-from harken.search.ranking import Ranking
+from harken.search.program import is_independent, ranking_of, rules_of, stopper
 from harken.search.sampling import Sampling
 
 Decode = Callable[["DecodingCall"], list[list[Hypothesis]]]
@@ -56,11 +55,6 @@ class DecodingCall:
     def rows(self) -> int:
         """B."""
         return len(self.source)
-
-    @property
-    def is_plain(self) -> bool:
-        """Greedy or beam search by log-probability and length alone: `beam`, `length_penalty`, `stopping`, `nbest`."""
-        return not self.rules and self.cancelled is None and self.observe is None and self.options.is_plain
 
 
 def run_reference(call: DecodingCall) -> list[list[Hypothesis]]:
@@ -100,11 +94,6 @@ def run_reference(call: DecodingCall) -> list[list[Hypothesis]]:
         diversity=options.diversity,
         **shared,
     )
-
-
-def ranking_of(options: SearchOptions) -> Ranking:
-    """The final score that options ask for."""
-    return Ranking(options.length_penalty, options.length_rule, options.word_reward, options.coverage_penalty)
 
 
 class SearchBackend(Backend[list[list[Hypothesis]]]):

@@ -18,6 +18,7 @@ import torch
 from harken.data.tokenizers.tokens import UNK
 from harken.search.config import SearchOptions
 from harken.search.hypotheses import SPECIAL_TOKENS
+from harken.search.ranking import Ranking
 from harken.search.rules.base import ScoreRule
 from harken.search.rules.constraints import Constraints
 from harken.search.rules.fusion import LanguageModelFusion
@@ -38,7 +39,7 @@ Layout = tuple[str, float, list[int]]  # the operation, its number and its integ
 
 
 def _banned(rule: Banned) -> Layout:
-    sequences = [[token] for token in rule.single] + [row for rows in rule.longer.values() for row in rows.tolist()]
+    sequences = rule.sequences()
     return "BANNED", 0.0, [len(sequences), *(number for row in sequences for number in (len(row), *row))]
 
 
@@ -123,6 +124,11 @@ def rules_for_kernels(options: SearchOptions, nbest: int, rules: Sequence[ScoreR
         unknown=UNK,
         program=program,
     )
+
+
+def ranking_of(options: SearchOptions) -> Ranking:
+    """The final score that options ask for."""
+    return Ranking(options.length_penalty, options.length_rule, options.word_reward, options.coverage_penalty)
 
 
 def rules_of(options: SearchOptions) -> list[ScoreRule]:

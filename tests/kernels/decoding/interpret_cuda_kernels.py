@@ -63,9 +63,9 @@ def check_search(beam: int, config: TransformerConfig | RecurrentConfig, longest
     options = SearchOptions(beam=beam, stopping=stopping)
     call = DecodingCall(model, source, torch.tensor([5, 2]), torch.tensor([longest, 3]), options, min(2, beam))
     attention.INTERPRETED = True
-    search = GraphSearch(model, describe(model), shape_of(call), source.device)
+    search = GraphSearch([model], [describe(model)], shape_of(call), source.device)
     assert not isinstance(search.decoder, PlainStep)
-    found, wanted = search.run(model, call), run_reference(call)
+    found, wanted = search.run([model], call), run_reference(call)
     assert [[one.tokens for one in row] for row in found] == [[one.tokens for one in row] for row in wanted]
     for one, other in zip(chain(*found), chain(*wanted), strict=True):
         assert one.finished == other.finished and abs(one.normalised - other.normalised) < 1e-4

@@ -33,6 +33,7 @@ class LanguageNetwork(nn.Module, ABC):
     embedding: nn.Embedding
     output_weight: Tensor  # (V, O), perhaps the embedding's own
     output_bias: nn.Parameter
+    is_static: bool = False  # whether `start` takes `static=True`: a state of fixed shapes and addresses
     narrow: nn.Module  # from the top layer's width to that of a tied output matrix
 
     def build_vocabulary(self, size: int, width: int, hidden_width: int, tied: bool) -> None:
@@ -56,7 +57,9 @@ class LanguageNetwork(nn.Module, ABC):
         """The states of every layer, the lowest first: (L, B, T, W)."""
 
     @abstractmethod
-    def start(self, rows: int, prompt: Tensor | None = None, max_length: int = CAPACITY) -> DecoderState:
+    def start(
+        self, rows: int, prompt: Tensor | None = None, max_length: int = CAPACITY, static: bool = False
+    ) -> DecoderState:
         """The state of `rows` rows before the first token, or after prompts (rows, T); room for `max_length` more."""
 
     def carried(self, rows: int) -> dict[str, Tensor]:

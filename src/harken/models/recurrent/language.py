@@ -53,6 +53,8 @@ class RecurrentLanguageState(DecoderState):
 class RecurrentLanguage(LanguageNetwork):
     """See the module's docstring; `size` is V."""
 
+    is_static = True
+
     def __init__(self, config: RecurrentLanguageConfig, size: int) -> None:
         super().__init__()
         self.config, embedding = config, config.embedding
@@ -79,8 +81,10 @@ class RecurrentLanguage(LanguageNetwork):
         outputs, width = self._layers(tokens, state)[0][1:], max(self.widths)
         return torch.stack([nn.functional.pad(output, (0, width - output.shape[-1])) for output in outputs])
 
-    def start(self, rows: int, prompt: Tensor | None = None, max_length: int = CAPACITY) -> RecurrentLanguageState:
-        """Zeros, or the state after the prompts."""
+    def start(
+        self, rows: int, prompt: Tensor | None = None, max_length: int = CAPACITY, static: bool = False
+    ) -> RecurrentLanguageState:
+        """Zeros, or the state after the prompts; it is always static."""
         weight = self.embedding.weight
         state = RecurrentLanguageState(
             [tuple(weight.new_zeros(rows, width) for _ in range(self.config.parts)) for width in self.widths]

@@ -25,7 +25,6 @@ from torch import Tensor
 
 from harken.models.base import CAPACITY, Decoder, DecoderState, Memory, refuse_too_long
 from harken.nn.attention.kv_cache import KeyValue, KVCache
-from harken.nn.positions.absolute import SinusoidalPositions
 from harken.nn.recurrent.ssru import SSRUCache
 from harken.nn.transformer import stack
 from harken.nn.transformer.experts import Balance
@@ -105,9 +104,7 @@ class TransformerDecoder(Decoder):
             mask = mask.masked_fill_(~memory.mask, -torch.inf)[:, None, None]
         if static:
             self._scaled(memory.values[:, :1], max_length - 1)  # no table of positions grows later
-            for module in self.stack.modules():
-                if isinstance(module, SinusoidalPositions):  # also the angles of rotary positions
-                    module(max_length)
+            self.stack.reserve_positions(max_length)
         capacity = max_length if static else min(max_length, CAPACITY)  # limits are far above what is written
         return TransformerState(self.stack.new_cache(len(like) * beam, capacity, like, static), memories, mask, beam)
 

@@ -17,6 +17,7 @@ from harken.models.base import CAPACITY, refuse_too_long
 from harken.models.language.base import LanguageNetwork, Read
 from harken.models.transformer.decoder import TransformerState
 from harken.models.transformer.packed import PACKED_ROWS
+from harken.nn.positions.absolute import LearnedPositions
 from harken.nn.transformer.block import EncoderBlock
 from harken.nn.transformer.experts import Balance
 from harken.nn.transformer.stack import EncoderStack
@@ -34,6 +35,7 @@ class TransformerLanguage(LanguageNetwork):
         self.width = config.width
         self.balance = config.balance if config.experts else 0.0
         self.stack = EncoderStack(config.layers, causal=True, **config.stack_options)
+        self.is_static = not config.experts and not isinstance(self.stack.positions, LearnedPositions)
 
     def read(self, tokens: Tensor, state: TransformerState | None = None) -> Read:
         """A whole piece at once; after a state, the new tokens with the cache, which records no gradients."""
@@ -64,10 +66,16 @@ class TransformerLanguage(LanguageNetwork):
         last, _ = self.stack.run(self.stack.add_positions(self._embed(tokens, 0)), call)
         return torch.stack([*outputs[:-1], last])
 
-    def start(self, rows: int, prompt: Tensor | None = None, max_length: int = CAPACITY) -> TransformerState:
-        """A cache with the keys and values of the prompts."""
+    def start(
+        self, rows: int, prompt: Tensor | None = None, max_length: int = CAPACITY, static: bool = False
+    ) -> TransformerState:
+        """A cache with the keys and values of the prompts; with `static` there is none of them (`KVCache`)."""
         time = 0 if prompt is None else prompt.shape[1]
-        cache = self.stack.new_cache(rows, time + min(max_length, CAPACITY), self.embedding.weight.detach())
+        capacity = max_length if static else time + min(max_length, CAPACITY)
+        cache = self.stack.new_cache(rows, capacity, self.embedding.weight.detach(), static)
+        if static:
+            self.stack.reserve_positions(max_length)
+            return TransformerState(cache)
         if prompt is not None and time:
             with torch.no_grad():
                 self.stack.step(self._embed(prompt, 0), cache)

@@ -31,6 +31,7 @@ from harken.nn.attention.kv_cache import KeyValue, KVCache
 from harken.nn.attention.packed import EqualRows, PackedMask
 from harken.nn.dropout import Dropout
 from harken.nn.masks import length_mask
+from harken.nn.positions.absolute import SinusoidalPositions
 from harken.nn.positions.buckets import BucketPositions
 from harken.nn.positions.kinds import added_positions, attention_positions
 from harken.nn.recurrent.options import at_least
@@ -149,6 +150,12 @@ class _Stack(nn.Module):
             return SSRUCache(len(self.blocks), rows, self.width, like, static)
         attention = block.attention
         return KVCache(len(self.blocks), rows, attention.heads, attention.head_width, max_length, like, static)
+
+    def reserve_positions(self, length: int) -> None:
+        """Compute the tables of positions for so many tokens now, so that none grows later."""
+        for module in self.modules():
+            if isinstance(module, SinusoidalPositions):  # also the angles of rotary positions
+                module(length)
 
     def add_positions(self, values: Tensor, start: int | Tensor = 0) -> Tensor:
         """The input of the first block: (B, T, D) plus positions from `start` on, if they are of the added kind;

@@ -61,6 +61,31 @@ class Constraints(ScoreRule):
                 self.exists[row, number] = True
         self.joins = joins
 
+    def with_room(
+        self, alternatives: int, longest: int, size: int, vocabulary: int, device: torch.device
+    ) -> Constraints:
+        """Without phrases, but with room for them: see `load_`."""
+        sources, self.size = len(self.tokens), size
+        self.tokens = torch.full((sources, alternatives, longest), PAD, device=device)
+        self.lengths = torch.zeros(sources, alternatives, dtype=torch.long, device=device)
+        self.constraint = torch.full((sources, alternatives), size, device=device)
+        self.exists = torch.zeros(sources, size, dtype=torch.bool, device=device)
+        self.joins = torch.zeros(vocabulary, dtype=torch.bool, device=device)
+        return self
+
+    def load_(self, other: Constraints) -> None:
+        """Hold the phrases of another, in the tensors that are here."""
+        sources, alternatives, longest = other.tokens.shape
+        self.tokens.fill_(PAD)[:sources, :alternatives, :longest] = other.tokens
+        self.lengths.zero_()[:sources, :alternatives] = other.lengths
+        owners = other.constraint.masked_fill(other.constraint == other.size, self.size)
+        self.constraint.fill_(self.size)[:sources, :alternatives] = owners
+        self.exists.zero_()[:sources, : other.size] = other.exists
+        if self.joins is not None:
+            self.joins.fill_(False)
+            if other.joins is not None:
+                self.joins[: len(other.joins)] = other.joins
+
     def __call__(self, scores: Tensor, so_far: SoFar) -> Tensor:
         met, _, _ = self._met(so_far.tokens, so_far.source)
         scores[:, EOS] = scores[:, EOS].masked_fill(~met.all(1), NEG_INF)
@@ -94,7 +119,7 @@ class Constraints(ScoreRule):
         device, (rows, time) = source.device, tokens.shape
         words, lengths = self.tokens.to(device)[source], self.lengths.to(device)[source]  # (R, A, P), (R, A)
         constraint = self.constraint.to(device)[source]
-        fulfilled = torch.zeros(rows, self.size + 1, dtype=torch.bool, device=device)
+        fulfilled = torch.zeros(rows, self.size + 1, dtype=torch.uint8, device=device)  # CUDA does not reduce booleans
         partial = torch.zeros_like(lengths)
         joins = None if self.joins is None else self.joins.to(device)
         padding = torch.full((rows, 1), PAD, device=device)
@@ -110,8 +135,8 @@ class Constraints(ScoreRule):
                 after = torch.cat((tokens[:, length:], padding), 1)  # (R, W) the token after it; PAD at the end
                 same = same & ~joins[after][..., None]
             complete = same.any(1) & (lengths == length)  # (R, A)
-            fulfilled = fulfilled.scatter_reduce(1, constraint, complete, "amax")
-        met = fulfilled[:, :-1] | ~self.exists.to(device)[source]
+            fulfilled = fulfilled.scatter_reduce(1, constraint, complete.byte(), "amax")
+        met = fulfilled[:, :-1].bool() | ~self.exists.to(device)[source]
         return met, partial, (words, constraint)
 
 

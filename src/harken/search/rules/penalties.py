@@ -81,6 +81,10 @@ class Banned(ScoreRule):
         self.single = [sequence[0] for sequence in by_length.pop(1, [])]
         self.longer = {length: torch.tensor(rows) for length, rows in by_length.items() if length}  # (M, length)
 
+    def sequences(self) -> list[list[int]]:
+        """All of them."""
+        return [[token] for token in self.single] + [row for rows in self.longer.values() for row in rows.tolist()]
+
     def __call__(self, scores: Tensor, so_far: SoFar) -> Tensor:
         scores = exclude_(scores, self.single)
         for length, rows in self.longer.items():
@@ -112,5 +116,5 @@ class Shortlist(ScoreRule):
         self.allowed[..., EOS] = True
 
     def restrict(self, logits: Tensor, so_far: SoFar) -> Tensor:
-        allowed = self.allowed if self.allowed.dim() == 1 else self.allowed[so_far.source]
-        return logits.masked_fill(~allowed.to(logits.device), NEG_INF)
+        allowed = self.allowed.to(logits.device)
+        return logits.masked_fill(~(allowed if allowed.dim() == 1 else allowed[so_far.source]), NEG_INF)

@@ -123,18 +123,20 @@ def source_kernel(
     energy: tl.tensor,
     lengths: tl.tensor,
     context: tl.tensor,
+    weights: tl.tensor,
     size: tl.tensor,
     width: tl.tensor,
     capacity: tl.tensor,
     beam: tl.tensor,
     scale: tl.tensor,
     ADDITIVE: tl.constexpr,
+    WEIGHTS: tl.constexpr,
     SIZE: tl.constexpr,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
     OVERLAP: tl.constexpr,
 ) -> None:
-    """One row: queries (R, A), keys (B, S, A), memory (B, S, H), lengths (B,) -> context (R, H)."""
+    """One row: queries (R, A), keys (B, S, A), memory (B, S, H), lengths (B,) -> context (R, H), weights (R, S)."""
     if OVERLAP:
         allow_next()
     row, feature, unit = tl.program_id(0).to(tl.int64), tl.arange(0, SIZE), tl.arange(0, WIDTH)
@@ -160,12 +162,20 @@ def source_kernel(
         else:
             score = tl.sum(key * query[None, :], 1)
         score = tl.where(valid, score, float("-inf"))
+        if WEIGHTS:
+            tl.store(weights + row * capacity + word, score, valid)
         higher = tl.maximum(peak, tl.max(score, 0))
         share, shrink = tl.exp(score - higher), tl.exp(peak - higher)
         total = total * shrink + tl.sum(share, 0)
         mixed = mixed * shrink + tl.sum(share[:, None] * values.to(tl.float32), 0)
         peak = higher
     tl.store(context + row * width + unit, mixed / total, exists)
+    if WEIGHTS:
+        tl.debug_barrier()  # scores become probabilities
+        for first in range(0, length, BLOCK):
+            word = first + tl.arange(0, BLOCK)
+            score = tl.load(weights + row * capacity + word, word < length, other=float("-inf"))
+            tl.store(weights + row * capacity + word, tl.exp(score - peak) / total, word < length)
 
 
 @triton.jit
@@ -234,6 +244,8 @@ class RecurrentStep:
         self.keys, self.memory = like.new_zeros(sources, words, attention), like.new_zeros(sources, words, width)
         self.lengths = torch.ones(sources, dtype=torch.int32, device=like.device)
         self.parents = torch.arange(rows, device=like.device)
+        self.attention = torch.zeros(rows, words, device=like.device)  # of the last step, where `need_weights` is set
+        self.need_weights = False
 
     def load(self, state: Any, lengths: Tensor) -> None:
         """A fresh `RecurrentState` of B' sources with one hypothesis each, and the lengths (B',) of the sources."""
@@ -247,6 +259,7 @@ class RecurrentStep:
         self.memory[:sources, :words].copy_(state.memory)
         self.lengths[:sources] = lengths
         torch.arange(len(self.parents), out=self.parents)
+        self.attention.zero_()
 
     def step(self, tokens: Tensor, position: Tensor) -> Tensor:
         """Tokens (R,) -> logits (R, V)."""
@@ -263,10 +276,10 @@ class RecurrentStep:
         chosen = options(below.is_cuda)
         wide = triton.next_power_of_2(width)
         source_kernel[(rows,)](
-            query, self.keys, self.memory, energy, self.lengths, context,
+            query, self.keys, self.memory, energy, self.lengths, context, self.attention,
             query.shape[1], width, self.keys.shape[1], self.beam, described.scale,
-            ADDITIVE=described.energy is not None, SIZE=triton.next_power_of_2(query.shape[1]), WIDTH=wide, BLOCK=BLOCK,
-            num_warps=SOURCE_WARPS, **chosen,
+            ADDITIVE=described.energy is not None, WEIGHTS=self.need_weights,
+            SIZE=triton.next_power_of_2(query.shape[1]), WIDTH=wide, BLOCK=BLOCK, num_warps=SOURCE_WARPS, **chosen,
         )  # fmt: skip
         assert described.combine is not None
         hidden, units = self.feeds[self.half], _units(width, 2 * wide)

@@ -1,26 +1,35 @@
-"""The bookkeeping of greedy and beam search after a step, one program a source, in place of some ninety operators.
+"""The bookkeeping of a search after a step, one program a source, in place of some ninety operators.
 
 `harken.search.device_search.DeviceSearch` has the buffers. The reference is `harken.search.beam`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
 from harken.kernels.decoding.cuda.choosing import choose as choose
+from harken.kernels.decoding.cuda.choosing import choose_scored as choose_scored
+from harken.kernels.decoding.cuda.constraints import follow_constraints as follow_constraints
+from harken.kernels.decoding.cuda.constraints import share_by_bank as share_by_bank
+from harken.kernels.decoding.cuda.mixture import mix as mix
 from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
+from harken.kernels.decoding.cuda.rules import apply_rules as apply_rules
+from harken.kernels.decoding.cuda.sampling import draw as draw
 from harken.kernels.triton_import import tl, triton
 
 
 @triton.jit
-def greedy_kernel(
+def independent_kernel(
     values: tl.tensor,
+    raws: tl.tensor,
     ids: tl.tensor,
     tokens: tl.tensor,
     table: tl.tensor,
     logs: tl.tensor,
+    scores: tl.tensor,
     limit: tl.tensor,
     done: tl.tensor,
     length: tl.tensor,
@@ -30,7 +39,7 @@ def greedy_kernel(
     EOS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ) -> None:
-    """BLOCK rows: values and ids (B, 1), table (T, 2, B, 1), logs (T, B, 1)."""
+    """BLOCK rows: values, raws and ids (R, 1), table (T, 2, R), logs (T, R), scores (R,)."""
     if OVERLAP:
         allow_next()
         wait_for_previous()
@@ -38,9 +47,12 @@ def greedy_kernel(
     inside, time = row < rows, tl.load(length)
     was_done = tl.load(done + row, inside, other=1) != 0
     token = tl.where(was_done, PAD, tl.load(ids + row, inside, other=PAD))
+    raw = tl.load(raws + row, inside, other=0.0)
+    before = tl.load(scores + row, inside, other=0.0)
+    tl.store(scores + row, tl.where(was_done, before, before + tl.load(values + row, inside, other=0.0)), inside)
     tl.store(tokens + row, token, inside)
     tl.store(table + time * 2 * rows + row, token, inside)
-    tl.store(logs + time * rows + row, tl.load(values + row, inside, other=0.0), inside)
+    tl.store(logs + time * rows + row, tl.where(raw > 0.0, 0.0, raw), inside)
     ended = was_done | (token == EOS) | (tl.load(limit + row, inside, other=0) <= time + 1)
     tl.store(done + row, ended, inside)
 
@@ -48,6 +60,7 @@ def greedy_kernel(
 @triton.jit
 def beam_kernel(
     values: tl.tensor,
+    raws: tl.tensor,
     ids: tl.tensor,
     scores: tl.tensor,
     nodes: tl.tensor,
@@ -62,92 +75,181 @@ def beam_kernel(
     done: tl.tensor,
     cut: tl.tensor,
     divisors: tl.tensor,
+    rewards: tl.tensor,
+    covered: tl.tensor,
+    parents: tl.tensor,
+    progress: tl.tensor,
+    diversity: tl.tensor,
     max_finished: tl.tensor,
     worst_kept: tl.tensor,
+    stops_at_first: tl.tensor,
     length: tl.tensor,
     rows: tl.tensor,
     BEAM: tl.constexpr,
+    GROUPS: tl.constexpr,
     OFFERS: tl.constexpr,
     SIZE: tl.constexpr,
+    COVERED: tl.constexpr,
+    CONSTRAINED: tl.constexpr,
     PAD: tl.constexpr,
     EOS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ) -> None:
-    """One source; `rows` is the number of sources, OFFERS and SIZE are 2 BEAM^2 and 2 BEAM rounded up."""
+    """One source; `rows` is the number of sources, SIZE is 2 BEAM rounded up.
+
+    OFFERS are those of a group, 2 BEAM of each of its BEAM / GROUPS hypotheses, rounded up. Values are scores and raws
+    log-probabilities (R, 2 BEAM); `covered` (R,) is the coverage term of each hypothesis before the step. CONSTRAINED:
+    the 2 BEAM candidates (B, 2 BEAM) are chosen already, with their parents and the constraint tokens that they met.
+    """
     if OVERLAP:
         allow_next()
         wait_for_previous()
     source = tl.program_id(0).to(tl.int64)
     few: tl.constexpr = 2 * BEAM
+    own_size: tl.constexpr = BEAM // GROUPS
     lowest = float("-inf")
     time = tl.load(length)
     was_done = tl.load(done + source) != 0
     slot, offer = tl.arange(0, SIZE), tl.arange(0, OFFERS)
-    own, real = source * BEAM + slot, slot < BEAM
-    given = offer < BEAM * few
-    start = source * BEAM * few
-    offers = tl.load(values + start + offer, given, other=lowest) + tl.load(
-        scores + source * BEAM + offer // few, given, other=lowest
-    )
-    best, where = tl.full((SIZE,), lowest, tl.float32), tl.zeros((SIZE,), tl.int32)
-    for index in tl.static_range(few):
-        top, at = tl.max(offers, 0, return_indices=True, return_indices_tie_break_left=True)
-        best, where = tl.where(slot == index, top, best), tl.where(slot == index, at, where)
-        offers = tl.where(offer == at, lowest, offers)
-    chosen = tl.load(ids + start + where)
-    gained = tl.load(values + start + where)
-    parent = where // few
-    before = tl.load(nodes + source * BEAM + parent)
-    ended = chosen == EOS
-    divisor = tl.load(divisors + time + 1)
-
-    closed = tl.where(ended & real & (was_done == 0), best, lowest)  # those that end among the first BEAM
-    plane = rows * BEAM
+    own, real, plane = source * BEAM + slot, slot < BEAM, rows * BEAM
+    divisor, reward = tl.load(divisors + time + 1), tl.load(rewards + time + 1)
     shift = tl.where(slot >= BEAM, slot - BEAM, 0)
     is_new = (slot >= BEAM) & (slot < few)
-    ranks = tl.load(finished + own, real, other=lowest)
-    ranks = tl.where(is_new, tl.gather(closed / divisor, shift, 0), ranks)
-    totals = tl.where(is_new, tl.gather(closed, shift, 0), tl.load(finished + plane + own, real, other=lowest))
-    ends = tl.where(is_new, tl.gather(gained, shift, 0), tl.load(finished + 2 * plane + own, real, other=0.0))
-    end_nodes = tl.where(is_new, tl.gather(before, shift, 0), tl.load(finished_nodes + own, real, other=-1))
-    sorted_ranks, pick = tl.full((SIZE,), lowest, tl.float32), tl.zeros((SIZE,), tl.int32)
-    left = ranks
-    for index in tl.static_range(BEAM):
-        top, at = tl.max(left, 0, return_indices=True, return_indices_tie_break_left=True)
-        sorted_ranks, pick = tl.where(slot == index, top, sorted_ranks), tl.where(slot == index, at, pick)
-        left = tl.where(slot == at, lowest, left)
-    num_finished = tl.load(count + source) + tl.sum((closed > lowest).to(tl.int64), 0)
+    sorted_ranks = tl.load(finished + own, real, other=lowest)
+    totals = tl.load(finished + plane + own, real, other=lowest)
+    ends = tl.load(finished + 2 * plane + own, real, other=0.0)
+    covers = tl.load(finished + 3 * plane + own, real, other=0.0)
+    end_nodes = tl.load(finished_nodes + own, real, other=-1)
+    num_finished = tl.load(count + source)
+    all_live, all_gained = tl.full((SIZE,), lowest, tl.float32), tl.zeros((SIZE,), tl.float32)
+    all_tokens, all_parents = tl.full((SIZE,), PAD, tl.int64), tl.zeros((SIZE,), tl.int32)
+    all_met = tl.zeros((SIZE,), tl.int32)
+    all_before, over = tl.full((SIZE,), -1, tl.int64), tl.full((SIZE,), -2, tl.int64)
+
+    for group in range(GROUPS):
+        first = group * own_size
+        given = offer < own_size * few
+        start = (source * BEAM + first) * few
+        hypothesis = source * BEAM + first + offer // few
+        if CONSTRAINED:
+            place, exists = source * few + slot, slot < few
+            best, chosen = tl.load(values + place, exists, other=lowest), tl.load(ids + place, exists, other=PAD)
+            gained, parent = tl.load(raws + place, exists, other=0.0), tl.load(parents + place, exists, other=0)
+            met = tl.load(progress + place, exists, other=0)
+        else:
+            offers = tl.load(values + start + offer, given, other=lowest)
+            if GROUPS > 1:  # tokens that earlier groups have chosen
+                token = tl.load(ids + start + offer, given, other=PAD)
+                is_chosen = (all_tokens[None, :] == token[:, None]) & (all_live > lowest)[None, :]
+                offers = offers - tl.load(diversity) * tl.sum(is_chosen.to(tl.float32), 1)
+            offers = offers + tl.load(scores + hypothesis, given, other=lowest)
+            best, where = tl.full((SIZE,), lowest, tl.float32), tl.zeros((SIZE,), tl.int32)
+            for index in tl.static_range(2 * own_size):
+                top, at = tl.max(offers, 0, return_indices=True, return_indices_tie_break_left=True)
+                best, where = tl.where(slot == index, top, best), tl.where(slot == index, at, where)
+                offers = tl.where(offer == at, lowest, offers)
+            chosen = tl.load(ids + start + where)
+            gained = tl.load(raws + start + where)
+            parent = where // few + first
+            if GROUPS > 1:  # without the term of diversity
+                total = tl.load(values + start + where) + tl.load(scores + source * BEAM + parent)
+                best = tl.where(best > lowest, total, lowest)
+        before = tl.load(nodes + source * BEAM + parent)
+        ended = chosen == EOS
+
+        closed = tl.where(ended & (slot < own_size) & (was_done == 0), best, lowest)  # among the first of the beam
+        if GROUPS > 1:  # equal hypotheses of several groups finish in the same step
+            is_known = tl.sum((before[:, None] == over[None, :]).to(tl.int32), 1) > 0
+            closed = tl.where(is_known, lowest, closed)
+        new_ranks, new_covers = closed / divisor + reward, tl.zeros((SIZE,), tl.float32)
+        if COVERED:
+            new_covers = tl.load(covered + source * BEAM + parent)
+            new_ranks += new_covers
+        ranks = tl.where(is_new, tl.gather(new_ranks, shift, 0), sorted_ranks)
+        totals = tl.where(is_new, tl.gather(closed, shift, 0), totals)
+        ends = tl.where(is_new, tl.gather(gained, shift, 0), ends)
+        covers = tl.where(is_new, tl.gather(new_covers, shift, 0), covers)
+        end_nodes = tl.where(is_new, tl.gather(before, shift, 0), end_nodes)
+        sorted_ranks, pick = tl.full((SIZE,), lowest, tl.float32), tl.zeros((SIZE,), tl.int32)
+        for index in tl.static_range(BEAM):
+            top, at = tl.max(ranks, 0, return_indices=True, return_indices_tie_break_left=True)
+            sorted_ranks, pick = tl.where(slot == index, top, sorted_ranks), tl.where(slot == index, at, pick)
+            ranks = tl.where(slot == at, lowest, ranks)
+        totals, ends = tl.gather(totals, pick, 0), tl.gather(ends, pick, 0)
+        covers, end_nodes = tl.gather(covers, pick, 0), tl.gather(end_nodes, pick, 0)
+        num_finished += tl.sum((closed > lowest).to(tl.int64), 0)
+
+        goes_on = (ended == 0) & (slot < 2 * own_size)
+        place = first + tl.cumsum(goes_on.to(tl.int32), 0) - 1
+        inside = (slot >= first) & (slot < first + own_size)
+        match = (place[None, :] == slot[:, None]) & goes_on[None, :] & inside[:, None]  # (new, old)
+        old = tl.sum(tl.where(match, slot[None, :], 0), 1)
+        exists = tl.sum(match.to(tl.int32), 1) > 0
+        all_live = tl.where(exists, tl.gather(best, old, 0), all_live)
+        all_tokens = tl.where(exists, tl.gather(chosen, old, 0), all_tokens)
+        all_parents = tl.where(exists, tl.gather(parent, old, 0), all_parents)
+        all_gained = tl.where(exists, tl.gather(gained, old, 0), all_gained)
+        all_before = tl.where(exists, tl.gather(before, old, 0), all_before)
+        if CONSTRAINED:
+            all_met = tl.where(exists, tl.gather(met, old, 0), all_met)
+        if GROUPS > 1:
+            closing = tl.where((closed > lowest) & (slot < own_size), before, -2)
+            moved = tl.gather(closing, tl.where(inside, slot - first, 0), 0)
+            over = tl.where(inside, moved, over)
+
+    node = time * plane + own
+    if GROUPS > 1:  # equal prefixes of several groups are one node
+        same = (all_before[:, None] == all_before[None, :]) & (all_tokens[:, None] == all_tokens[None, :])
+        same = same & (all_live > lowest)[:, None] & (all_live > lowest)[None, :]
+        earliest = tl.min(tl.where(same, slot[None, :], SIZE), 1)
+        node = time * plane + source * BEAM + tl.minimum(earliest, slot)
+    tl.store(scores + own, all_live, real)
+    tl.store(tokens + own, all_tokens, real)
+    tl.store(order + own, source * BEAM + all_parents, real)
+    tl.store(table + time * 2 * plane + own, all_tokens, real)
+    tl.store(table + (time * 2 + 1) * plane + own, all_before, real)
+    tl.store(logs + time * plane + own, all_gained, real)
+    tl.store(nodes + own, node, real)
     tl.store(count + source, num_finished)
 
-    goes_on = (ended == 0) & (slot < few)
-    rank = tl.cumsum(goes_on.to(tl.int32), 0) - 1
-    match = (rank[None, :] == slot[:, None]) & goes_on[None, :]  # (new, old)
-    old = tl.sum(tl.where(match, slot[None, :], 0), 1)
-    exists = tl.sum(match.to(tl.int32), 1) > 0
-    live = tl.where(exists, tl.gather(best, old, 0), lowest)
-    token = tl.where(exists, tl.gather(chosen, old, 0), PAD)
-    parent = tl.where(exists, tl.gather(parent, old, 0), 0)
-    node = time * plane + own
-    tl.store(scores + own, live, real)
-    tl.store(tokens + own, token, real)
-    tl.store(order + own, source * BEAM + parent, real)
-    tl.store(table + time * 2 * plane + own, token, real)
-    tl.store(table + (time * 2 + 1) * plane + own, tl.gather(before, old, 0), real)
-    tl.store(logs + time * plane + own, tl.gather(gained, old, 0), real)
-    tl.store(nodes + own, node, real)
-
     most = tl.load(limit + source)
-    bound = tl.sum(tl.where(slot == 0, live, 0.0), 0) / tl.load(divisors + most)
+    if GROUPS > 1 or CONSTRAINED:
+        live = tl.max(tl.where(real, all_live, lowest), 0)
+    else:
+        live = tl.sum(tl.where(slot == 0, all_live, 0.0), 0)
+    bound = live / tl.where(live < 0.0, tl.load(divisors + most), tl.load(divisors + time + 2))
+    per_token = tl.load(rewards + 1)
+    bound += tl.where(per_token > 0.0, tl.load(rewards + most), tl.load(rewards + time + 2))
     worst = tl.sum(tl.where(slot == tl.load(worst_kept), sorted_ranks, 0.0), 0)
-    first = tl.sum(tl.where(slot == 0, sorted_ranks, 0.0), 0)
+    top = tl.sum(tl.where(slot == 0, sorted_ranks, 0.0), 0)
     is_done = was_done | (most <= time + 1) | (num_finished >= tl.load(max_finished)) | (worst >= bound)
-    is_cut = is_done & (was_done == 0) & (first == lowest)
+    is_done = is_done | ((tl.load(stops_at_first) != 0) & (top >= live / divisor + reward))
+    is_cut = is_done & (was_done == 0) & (top == lowest)
+    cut_ranks = all_live / divisor + reward
+    cut_covers, cut_pick = tl.zeros((SIZE,), tl.float32), slot
+    if COVERED:
+        cut_covers = tl.load(covered + source * BEAM + all_parents)
+        cut_ranks += cut_covers
+    if GROUPS > 1:
+        cut_ranks = tl.where(earliest < slot, lowest, cut_ranks)
+    if COVERED or GROUPS > 1 or CONSTRAINED:  # the live hypotheses are not in the order of their ranks
+        left, given_ranks = real & (cut_ranks > lowest), cut_ranks
+        for index in tl.static_range(BEAM):
+            most_met = tl.max(tl.where(left, all_met, -1), 0)  # without constraints all have met none
+            offers_left = tl.where(left & (all_met == most_met), given_ranks, lowest)
+            top, at = tl.max(offers_left, 0, return_indices=True, return_indices_tie_break_left=True)
+            cut_ranks, cut_pick = tl.where(slot == index, top, cut_ranks), tl.where(slot == index, at, cut_pick)
+            left = left & (slot != at)
+        all_live, node = tl.gather(all_live, cut_pick, 0), tl.gather(node, cut_pick, 0)
+        cut_covers = tl.gather(cut_covers, cut_pick, 0)
     tl.store(done + source, is_done)
     tl.store(cut + source, is_cut | (tl.load(cut + source) != 0))
-    tl.store(finished + own, tl.where(is_cut, live / divisor, sorted_ranks), real)
-    tl.store(finished + plane + own, tl.where(is_cut, live, tl.gather(totals, pick, 0)), real)
-    tl.store(finished + 2 * plane + own, tl.where(is_cut, 0.0, tl.gather(ends, pick, 0)), real)
-    tl.store(finished_nodes + own, tl.where(is_cut, node, tl.gather(end_nodes, pick, 0)), real)
+    changes = slot < tl.where(was_done, 0, BEAM)  # what was cut off may be in another order than that of the ranks
+    tl.store(finished + own, tl.where(is_cut, cut_ranks, sorted_ranks), changes)
+    tl.store(finished + plane + own, tl.where(is_cut, all_live, totals), changes)
+    tl.store(finished + 2 * plane + own, tl.where(is_cut, 0.0, ends), changes)
+    tl.store(finished + 3 * plane + own, tl.where(is_cut, cut_covers, covers), changes)
+    tl.store(finished_nodes + own, tl.where(is_cut, node, end_nodes), changes)
 
 
 @triton.jit
@@ -178,24 +280,42 @@ def reorder_kernel(
         tl.store(ancestry + into, moved, real[:, None] & (slots <= time)[None, :])
 
 
-def extend_greedy(search: Any, values: Tensor, ids: Tensor) -> None:
-    """Greedy search: append the best token of each row (B, 1)."""
+def extend(search: Any, values: Tensor, raws: Tensor, ids: Tensor) -> None:
+    """Greedy search and sampling: append one token to each row, with its score and log-probability, all (R, 1)."""
     rows = len(search.done)
     block = min(128, triton.next_power_of_2(rows))
-    greedy_kernel[(triton.cdiv(rows, block),)](
-        values, ids, search.tokens, search.table, search.logs, search.limit, search.done, search.length, rows,
+    independent_kernel[(triton.cdiv(rows, block),)](
+        values, raws, ids, search.tokens, search.table, search.logs, search.scores, search.limit, search.done,
+        search.length, rows,
         BLOCK=block, PAD=search.special.pad, EOS=search.special.eos, num_warps=1, **options(values.is_cuda),
     )  # fmt: skip
 
 
-def select_beam(search: Any, values: Tensor, ids: Tensor) -> Tensor:
-    """Beam search: keep the survivors of the best continuations (R, C); returns their parents' rows (R,)."""
-    rows, beam = search.scores.shape
+def select_beam(
+    search: Any,
+    values: Tensor,
+    raws: Tensor,
+    ids: Tensor,
+    covered: Tensor | None = None,
+    chosen: Sequence[Tensor] = (),
+) -> Tensor:
+    """Beam search: keep the survivors of the best continuations; returns their parents' rows (R,).
+
+    Args:
+        values, raws, ids: (R, C) scores, log-probabilities and tokens, best first.
+        covered: (R,) the coverage term of each hypothesis.
+        chosen: where values, raws and ids are (B, 2 beam), those of the candidates in order: their parents among the
+            hypotheses of the source and the constraint tokens that they have met, both int32.
+    """
+    parents, progress = chosen or (search.nodes, search.nodes)
+    (rows, beam), groups = search.scores.shape, search.groups
     beam_kernel[(rows,)](
-        values, ids, search.scores, search.nodes, search.tokens, search.order, search.table, search.logs,
+        values, raws, ids, search.scores, search.nodes, search.tokens, search.order, search.table, search.logs,
         search.finished, search.finished_nodes, search.count, search.limit, search.done, search.cut, search.divisors,
-        search.max_finished, search.worst_kept, search.length, rows,
-        BEAM=beam, OFFERS=triton.next_power_of_2(2 * beam * beam), SIZE=triton.next_power_of_2(2 * beam),
+        search.rewards, search.rewards if covered is None else covered, parents, progress, search.diversity,
+        search.max_finished, search.worst_kept, search.stops_at_first, search.length, rows,
+        BEAM=beam, GROUPS=groups, OFFERS=triton.next_power_of_2(2 * beam * beam // groups),
+        SIZE=triton.next_power_of_2(2 * beam), COVERED=covered is not None, CONSTRAINED=bool(chosen),
         PAD=search.special.pad, EOS=search.special.eos, num_warps=1, **options(values.is_cuda),
     )  # fmt: skip
     order: Tensor = search.order

@@ -45,17 +45,27 @@ def why_not_transformer(described: Transformer) -> str | None:
 
 
 class TransformerStep:
-    """The state and the step of `sources` x `beam` rows, with at most `length` tokens and sources of `width` words."""
+    """The state and the step of `sources` x `beam` rows, with at most `length` tokens and sources of `width` words.
 
-    def __init__(self, described: Transformer, sources: int, beam: int, length: int, width: int) -> None:
+    Args:
+        reorders: whether hypotheses change places.
+    """
+
+    def __init__(
+        self, described: Transformer, sources: int, beam: int, length: int, width: int, reorders: bool = True
+    ) -> None:
         self.described, self.beam = described, beam
         stack, like = described.decoder, described.target_embedding
         rows, size = sources * beam, stack.width // stack.heads
         self.keys, self.values = like.new_zeros(2, len(stack.layers), rows, stack.heads, length, size).unbind(0)
         self.memory = like.new_zeros(len(stack.layers), 2, sources, stack.heads, width, size)
         self.lengths = torch.ones(sources, dtype=torch.int32, device=like.device)
-        self.ancestry = torch.zeros(rows, length, dtype=torch.int32, device=like.device) if beam > 1 else None
+        self.ancestry: Tensor | None = None
+        if beam > 1 and reorders:
+            self.ancestry = torch.zeros(rows, length, dtype=torch.int32, device=like.device)
         self.residual = torch.zeros(rows, stack.width, device=like.device)
+        self.attention: Tensor | None = None  # (R, S) of the last step, where `need_weights` is set
+        self.need_weights = False
         self.positions: Tensor | None = None
         if stack.positions is not None:
             self.positions = torch.zeros(length, stack.width, device=like.device)
@@ -129,7 +139,7 @@ class TransformerStep:
 
     def _attend_source_few(self, layer: int, query: Linear, norm: Norm) -> Tensor:
         (keys, values), x = self.memory[layer], self.residual
-        if PROJECTED.supports(query, keys):
+        if not self._is_read(layer) and PROJECTED.supports(query, keys):
             return PROJECTED.run(x, query, norm, keys, values, self.lengths, self.scale)
         buffer = keys.new_empty(len(x), len(query.weight))
         return self._attend_source(layer, few_rows_linear(x, query, buffer, norm=norm))
@@ -156,7 +166,23 @@ class TransformerStep:
 
     def _attend_source(self, layer: int, queries: Tensor) -> Tensor:
         keys, values = self.memory[layer]
+        if self._is_read(layer):
+            self.attention = self._weights(queries, keys)
         return cross_attention(queries, keys, values, self.lengths, self.scale)
+
+    def _is_read(self, layer: int) -> bool:
+        return self.need_weights and layer == self.described.alignment_layer
+
+    def _weights(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Queries (R, D), keys (B, N, S, K) -> the mean attention (R, S) of the heads of the alignment."""
+        sources, heads, words, size = keys.shape
+        per_head = queries.view(sources, self.beam, heads, size).transpose(1, 2).float()
+        scores = per_head @ keys.float().transpose(2, 3) * self.scale  # (B, N, beam, S)
+        padding = torch.arange(words, device=keys.device) >= self.lengths[:, None]
+        weights = torch.softmax(scores.masked_fill(padding[:, None, None], -torch.inf), -1)
+        if chosen := self.described.alignment_heads:
+            weights = torch.stack([weights[:, head] for head in chosen], 1)
+        return weights.mean(1).flatten(0, 1)
 
     def _expand(self, hidden: Tensor, layer: Linear) -> Tensor:
         if self.described.decoder.activation == "relu" and hidden.is_cuda and layer.bias is not None:

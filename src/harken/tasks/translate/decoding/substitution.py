@@ -34,8 +34,8 @@ from harken.data.tokenizers.word import JOINED
 from harken.data.tokenizers.words import joins
 from harken.errors import UserError
 from harken.metrics.alignment import merge_subwords
-from harken.search.dispatch import ranking_of
 from harken.search.hypotheses import Hypothesis
+from harken.search.program import ranking_of
 from harken.tasks.translate.decoding.glossary import WORD, Match
 from harken.tasks.translate.decoding.scoring import forced_scores
 
