@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -90,7 +89,8 @@ class Layout:
         return tuple(part.index_select(1, inverse) for part in states)
 
 
-class PaddedLayout(NamedTuple):
+@dataclass(frozen=True)
+class PaddedLayout:
     """The batch as it is, time first; the same interface as `Layout`."""
 
     lengths: Tensor | None  # (B,)

@@ -173,7 +173,7 @@ class Cell(nn.Module):
     def __getattr__(self, name: str) -> Any:
         """A weight that is not the cell's own is that of the stack that it is bound to."""
         if self._bound is not None:
-            bound = self._names.get(name)
+            bound = self._names.get(name, "")
             if bound in self._bound:
                 return self._bound[bound]
         return super().__getattr__(name)

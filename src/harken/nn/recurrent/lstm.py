@@ -103,7 +103,8 @@ class LSTMCell(Cell, has_kernels=True):
         return LSTMWeights(self.weight_ih, self.weight_hh, self.summed_bias(), P_if, P_o, self.weight_hr)
 
     def tensors(self) -> dict[str, Tensor | None]:
-        named = super().tensors() | {"weight_ch": self.weight_ch}
+        named = super().tensors()
+        named["weight_ch"] = None if self.peephole is None else self.weight_ch
         if self.norm_cell is not None:
             named |= {"norm_cell": self.norm_cell.weight, "norm_cell_shift": self.norm_cell.bias}
         return named

@@ -19,7 +19,7 @@ product, and both can be differentiated any number of times.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import torch
@@ -35,9 +35,11 @@ from harken.nn.recurrent.regularization import zoneout
 from harken.nn.recurrent.trace import DirectionTrace, Recurrence
 
 
-def backends(cells: Sequence[Cell]) -> list[RecurrentBackend]:
-    """The backends of a stack of these cells, in order of preference."""
-    return [TRITON, CPU, TORCH, masked(cells), loop(cells)]
+def backends(cells: Sequence[Cell]) -> Iterator[RecurrentBackend]:
+    """The backends of a stack of these cells, in order of preference; the references are made where they are needed."""
+    yield from (TRITON, CPU, TORCH)
+    yield masked(cells)
+    yield loop(cells)
 
 
 def masked(cells: Sequence[Cell]) -> RecurrentBackend:
