@@ -90,3 +90,15 @@ def test_class_weights_count_as_repeated_examples() -> None:
     often = [0, 0, 0, 1, 1, 1, 2, 3, 4, 4, 4, 5]
     repeated.fit(repeated.matrix([TEXTS[row] for row in often]), LABELS[often], 1.0)
     assert np.allclose(weighted.logits(TEXTS), repeated.logits(TEXTS), atol=1e-3)
+
+
+def test_without_characters_the_features_are_those_of_words() -> None:
+    model, words = NGrams.learn(TEXTS, labels=2), NGrams.learn(TEXTS, labels=2, characters=False)
+    assert words.keys.tolist() == [
+        key for key in model.keys.tolist() if key in {*hashes_of(" ".join(TEXTS))[0].tolist()}
+    ]
+    bags = [words_of(text) for text in TEXTS]
+    frequency = Counter(gram for bag in bags for gram in bag)
+    assert len(words.keys) == sum(frequency[gram] >= 2 for gram in frequency)
+    dense = words.matrix(TEXTS).times(torch.eye(len(words.keys)))
+    assert torch.allclose(dense.square().sum(1), torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0, 0.0]), atol=1e-5)
