@@ -17,7 +17,9 @@ LABELS = np.array([0, 0, 1, 1, 0, 1])
 
 def words_of(text: str) -> Counter[str]:
     words = re.findall(r"\w+", text.lower())
-    return Counter([*words, *(" ".join(pair) for pair in pairwise(words))])
+    marked = ["^", *words] if words else []
+    pairs, triples = pairwise(marked), zip(marked, marked[1:], marked[2:], strict=False)
+    return Counter([*words, *map(" ".join, [*pairs, *triples])])
 
 
 def characters_of(text: str) -> Counter[str]:

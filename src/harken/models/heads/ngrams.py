@@ -4,10 +4,10 @@ x_j = (1 + ln n_j) idf_j / norm               n_j: how often the text has n-gram
 idf_j = 1 + ln((1 + D) / (1 + d_j))           D training texts, d_j of them with the n-gram
 p(k | x) = softmax_k(W x + b)
 
-N-grams are those of 1 or 2 words, which are runs of letters, marks and digits, and of 1 to 5 characters of a piece
-between spaces with a space on either side; x has norm 1 over each of both kinds. So a word that no training text has
-is read by its parts, and a text without spaces by its characters. Those of characters can be left out, which makes
-long texts five times as fast to read.
+N-grams are those of 1 to 3 words, which are runs of letters, marks and digits, with a mark before the first word of a
+text, and of 1 to 5 characters of a piece between spaces with a space on either side; x has norm 1 over each of both
+kinds. So a word that no training text has is read by its parts, and a text without spaces by its characters. Those of
+characters can be left out, which makes long texts five times as fast to read.
 
 W and b minimise the cross-entropy summed over the texts plus |W|^2 / (2 C), a convex problem that L-BFGS solves (Liu
 and Nocedal, 1989). The vocabulary is a sorted array of 64-bit hashes.
@@ -38,7 +38,10 @@ MAX_NGRAMS = 200_000
 MAX_WEIGHTS = 4_000_000  # n-grams times labels
 ITERATIONS = 50
 BASE = np.uint64(0x9E3779B97F4A7C15)  # of polynomial hashes; odd, and of many bits
-WORDS, PAIRS, PARTS = (np.uint64(number) for number in (0xD1B54A32D192ED03, 0xABC98388FB8FAC03, 0x8CB92BA72F3D8DD7))
+WORDS, PAIRS, TRIPLES, PARTS = (
+    np.uint64(number) for number in (0xD1B54A32D192ED03, 0xABC98388FB8FAC03, 0x94D049BB133111EB, 0x8CB92BA72F3D8DD7)
+)
+BEGINNING = np.array([0xBF58476D1CE4E5B9], np.uint64)  # stands before the first word
 
 
 @dataclass
@@ -147,8 +150,8 @@ class SparseMatrix(NamedTuple):
 def hashes_of(text: str, characters: bool = True) -> tuple[np.ndarray, ...]:
     """The n-grams of words and those of characters in a text, as often as they are there; case makes no difference.
 
-    >>> [len(keys) for keys in hashes_of("so good")]       # so, good, so good; 6 + 8 + 6 + 4 + 2 of 1 to 5 characters
-    [3, 26]
+    >>> [len(keys) for keys in hashes_of("so good")]       # 2 + 2 + 1 of words, 6 + 8 + 6 + 4 + 2 of characters
+    [5, 26]
     """
     spaced = f" {' '.join(text.lower().split())} "
     codes = np.frombuffer(spaced.encode("utf-32-le", "surrogatepass"), np.uint32)
@@ -156,7 +159,7 @@ def hashes_of(text: str, characters: bool = True) -> tuple[np.ndarray, ...]:
 
 
 def _words(codes: np.ndarray) -> np.ndarray:
-    """Hashes of the words of a text, and of pairs of neighbours."""
+    """Hashes of the words of a text, and of 2 and 3 neighbours; the first may be the beginning."""
     is_word = _is_word(int(codes.max()).bit_length())[codes]
     edges = np.diff(is_word.astype(np.int8))  # a text begins and ends with a space
     starts, ends = np.flatnonzero(edges == 1) + 1, np.flatnonzero(edges == -1) + 1
@@ -167,7 +170,9 @@ def _words(codes: np.ndarray) -> np.ndarray:
     within = np.arange(lengths.sum()) - np.repeat(first, lengths)
     letters = codes[within + np.repeat(starts, lengths)].astype(np.uint64)
     words = np.add.reduceat(letters * BASE ** (1 + within.astype(np.uint64)), first)
-    return np.concatenate([words * WORDS, (words[:-1] * BASE + words[1:]) * PAIRS])
+    marked = np.concatenate([BEGINNING, words])
+    pairs = marked[:-1] * BASE + marked[1:]
+    return np.concatenate([words * WORDS, pairs * PAIRS, (pairs[:-1] * BASE + marked[2:]) * TRIPLES])
 
 
 def _characters(codes: np.ndarray) -> np.ndarray:
