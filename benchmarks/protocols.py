@@ -61,7 +61,7 @@ ROWS = {
     "multi30k-fr": multi30k("en-fr", "tok"),
     "multi30k-de-cased": multi30k("en-de", "raw"),
     "multi30k-fr-cased": multi30k("en-fr", "raw"),
-    "digits": Row("spoken-digits-transcribe", "spoken-digits", "symbol_error_rate"),
+    "digits": Row("spoken-digits-transcribe", "spoken-digits", "digit error rate"),
     "ptb": Row("ptb-lstm", "ptb", "perplexity"),
     **{
         f"babi-{task}": Row("babi-answer", "babi/tasks_1-20_v1-2.tar.xz", overrides=(f"data.tasks=[{task}]",))
