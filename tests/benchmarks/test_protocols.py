@@ -1,4 +1,4 @@
-"""The table of the protocols: means over seeds, paired differences to a baseline, restarts chosen by validation loss."""
+"""The table of the protocols: means over seeds, paired differences, restarts chosen by validation loss."""
 
 import sys
 from pathlib import Path
