@@ -9,7 +9,11 @@ text, and of 1 to 5 characters of a piece between spaces with a space on either 
 kinds. So a word that no training text has is read by its parts, and a text without spaces by its characters. Those of
 characters can be left out, which makes long texts five times as fast to read.
 
-W and b minimise the cross-entropy summed over the texts plus |W|^2 / (2 C), a convex problem that L-BFGS solves (Liu
+Weights are scaled by how much an n-gram says about a class (Wang and Manning, 2012):
+
+W_kj = r_kj V_kj,  r_kj = |log p(j | k) - log p(j | other classes)|      shares of the texts' n-grams, smoothed by 1
+
+V and b minimise the cross-entropy summed over the texts plus |V|^2 / (2 C), a convex problem that L-BFGS solves (Liu
 and Nocedal, 1989). The vocabulary is a sorted array of 64-bit hashes.
 
 >>> texts, labels = ["a good film", "good!", "bad", "a bad story"] * 4, np.array([0, 0, 1, 1] * 4)
@@ -37,6 +41,7 @@ LEAST_TEXTS = 2  # that have an n-gram of the vocabulary
 MAX_NGRAMS = 200_000
 MAX_WEIGHTS = 4_000_000  # n-grams times labels
 ITERATIONS = 50
+SMALLEST_RATIO = 1e-3
 BASE = np.uint64(0x9E3779B97F4A7C15)  # of polynomial hashes; odd, and of many bits
 WORDS, PAIRS, TRIPLES, PARTS = (
     np.uint64(number) for number in (0xD1B54A32D192ED03, 0xABC98388FB8FAC03, 0x94D049BB133111EB, 0x8CB92BA72F3D8DD7)
@@ -94,7 +99,7 @@ class NGrams:
     def fit(
         self, texts: SparseMatrix, labels: np.ndarray, strength: float, class_weights: Tensor | None = None
     ) -> None:
-        """Logistic regression by L-BFGS, from the present weights on.
+        """Logistic regression with scaled weights by L-BFGS, from the present weights on.
 
         Args:
             texts: (N, V) as `matrix` gives them.
@@ -102,26 +107,35 @@ class NGrams:
             strength: C, the inverse strength of the penalty.
             class_weights: (K,) by which the terms of the loss are multiplied.
         """
-        weight, bias, count = self.weight, self.bias, len(labels)
-        transposed = texts.transposed(len(weight))  # (V, N), for the gradient
+        bias, count = self.bias, len(labels)
+        transposed = texts.transposed(len(self.weight))  # (V, N), for the gradient
         numbers = torch.from_numpy(labels.astype(np.int64))
         targets = F.one_hot(numbers, len(bias)).float()  # (N, K)
         factors = torch.ones(count, 1) if class_weights is None else class_weights[numbers][:, None]
+        ratios = log_ratios(transposed, factors * targets)  # (V, K)
+        scaled = self.weight / ratios.clamp(min=SMALLEST_RATIO)
         optimizer = torch.optim.LBFGS(
-            [weight, bias], max_iter=ITERATIONS, tolerance_change=1e-7, line_search_fn="strong_wolfe"
+            [scaled, bias], max_iter=ITERATIONS, tolerance_change=1e-7, line_search_fn="strong_wolfe"
         )
 
         def closure() -> Tensor:
-            log_probs = torch.log_softmax(texts.times(weight) + bias, -1)
+            log_probs = torch.log_softmax(texts.times(ratios * scaled) + bias, -1)
             residuals = factors * (log_probs.exp() - targets) / count
-            weight.grad = transposed.times(residuals) + weight / (strength * count)
+            scaled.grad = ratios * transposed.times(residuals) + scaled / (strength * count)
             bias.grad = residuals.sum(0)
             loss = -(factors * targets * log_probs).sum() / count
-            return loss + weight.square().sum() / (2 * strength * count)
+            return loss + scaled.square().sum() / (2 * strength * count)
 
         with torch.no_grad():
             optimizer.step(closure)
-        weight.grad = bias.grad = None
+        self.weight, bias.grad = ratios * scaled, None
+
+
+def log_ratios(ngrams: SparseMatrix, targets: Tensor) -> Tensor:
+    """|log p(j | k) - log p(j | other classes)| (V, K) of n-grams (V, N) in texts with classes `targets` (N, K)."""
+    counts = ngrams._replace(values=torch.ones_like(ngrams.values)).times(targets)  # texts of a class with an n-gram
+    inside, outside = counts + 1, counts.sum(1, keepdim=True) - counts + 1
+    return (torch.log(inside / inside.sum(0)) - torch.log(outside / outside.sum(0))).abs()
 
 
 class SparseMatrix(NamedTuple):
