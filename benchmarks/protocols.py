@@ -184,9 +184,9 @@ def run_all(runs: Sequence[Run], options: argparse.Namespace) -> None:
 
 
 def append(line: dict[str, Any], out: Path) -> None:
-    """Add a line to the file of all runs."""
-    with (out / "runs.jsonl").open("a", encoding="utf-8") as lines:
-        lines.write(json.dumps(line) + "\n")
+    """Add a line to the file of all runs, in one piece: several processes write."""
+    with (out / "runs.jsonl").open("ab", buffering=0) as lines:
+        lines.write(f"{json.dumps(line)}\n".encode())
 
 
 def score_of(line: dict[str, Any]) -> float:
