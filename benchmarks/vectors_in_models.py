@@ -50,6 +50,7 @@ SST2 = [
     "data.train=SST2/train.txt.gz", "data.format=prefix", "data.names={0='negative', 1='positive'}",
     "data.valid_size=500", "tokenizer.size=40000", "model.embedding=100", "model.width=128", "train.max_epochs=none",
     "train.max_steps=800", "train.warmup_steps=25", "train.validate_every=100", "train.average=0.97",
+    "classifier.ngrams=none", "classifier.choose_by=accuracy",
 ]  # fmt: skip
 EWT = [
     "data.dir=.", "data.tag_column=none", "data.valid=none", "data.valid_size=400", "model.embedding=100",

@@ -57,7 +57,7 @@ def test_the_recipes_that_ship_load_and_have_a_description() -> None:
         assert recipe.source == name
         kind = name.rpartition("-")[2]
         if recipe.task == "translate":
-            known = dict.fromkeys(("transformer", "ladder", "student", "table2"), "transformer")
+            known = dict.fromkeys(("transformer", "ladder", "student", "table2", "tiny"), "transformer")
             known["convolutional"] = "convolutional"
             assert recipe.model.architecture == known.get(kind, "recurrent")
         elif recipe.task != "language":

@@ -72,9 +72,15 @@ def fit_number_baseline(values: Sequence[Any], numbers: np.ndarray, seed: int = 
     return NumberBaseline(choose_rows(values, rows), numbers[rows]), len(rows)
 
 
-def sample_rows(values: Sequence[Any], outputs: int, seed: int, most_characters: int | None = None) -> list[int]:
+def sample_rows(
+    values: Sequence[Any],
+    outputs: int,
+    seed: int,
+    most_characters: int | None = None,
+    most_examples: int | None = None,
+) -> list[int]:
     """The rows to fit on: all of them, or as many as are fitted in seconds with so many outputs."""
-    most = min(MAX_EXAMPLES, max(1000, MAX_SCORES // outputs))
+    most = min(most_examples or MAX_EXAMPLES, max(1000, MAX_SCORES // outputs))
     if isinstance(next(iter(values)), str):
         characters = sum(len(text) for text in values)
         most = min(most, int((most_characters or MAX_CHARACTERS) / max(1.0, characters / len(values))))

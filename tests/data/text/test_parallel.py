@@ -168,6 +168,16 @@ def test_folder_like_multi30k(tmp_path: Path) -> None:
     assert "is a file where a folder is wanted" in refused(dir=str(tmp_path / "test_c.en"), pair="en-de")
 
 
+def test_a_form_may_stand_before_the_language(tmp_path: Path) -> None:
+    for language in ("en", "de"):
+        for name, lines in (("train", ["a", "b", "c"]), ("val", ["d"]), ("test_2016", ["e", "f"])):
+            write_lines(tmp_path / f"{name}.lc.tok.{language}", lines)
+    corpus = read_corpus(DataConfig(dir=str(tmp_path), pair="en-de"))
+    assert (len(corpus.train), len(corpus.valid), len(corpus.tests["test_2016"])) == (3, 1, 2)
+    write_lines(tmp_path / "train.other.en", ["x"])
+    assert "has no file train.en" in refused(dir=str(tmp_path), pair="en-de")  # which of two is meant is not known
+
+
 @pytest.mark.parametrize("name", ["val", "valid", "dev"])
 @pytest.mark.parametrize(("present", "missing"), [("en", "de"), ("de", "en")])
 def test_half_a_validation_split_is_refused(tmp_path: Path, name: str, present: str, missing: str) -> None:

@@ -2,8 +2,8 @@
 
 `splits_in_folder` reads a folder laid out as Multi30k is: `train.en.gz`, `val.en.gz`, `test_2016_flickr.en.gz`. Every
 file is found plain, as .gz or as .xz. `val` may be called `valid` or `dev`; where it is there in one language it must
-be in the other. Every name that starts with `test` and is there in both languages is a test split. `matching` finds
-the files of names and patterns.
+be in the other. Every name that starts with `test` and is there in both languages is a test split. A form that the
+names share may stand before the language: `train.lc.norm.tok.en.gz`. `matching` finds the files of names and patterns.
 
 >>> here = Path(__file__).parent
 >>> [path.name for path in matching(str(here), ["fold*.py", "token_rows.py"])]
@@ -78,7 +78,10 @@ def _files_of(folder: Path, language: str) -> dict[str, Path]:
         name, file_language = _split_name(path)
         if file_language == language and path.is_file():
             files.setdefault(name, path)
-    return files
+    forms = [name.removeprefix("train") for name in files if name.startswith("train.")]
+    if "train" in files or len(forms) != 1:
+        return files
+    return {name.removesuffix(forms[0]): path for name, path in files.items()}
 
 
 def _split_name(path: Path) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,11 @@ from harken.tasks.artifacts import Artifact, damaged
 from harken.training.weights import load_tensors, save_tensors
 
 STRENGTHS = (1.0, 4.0, 16.0, 64.0, 256.0)  # C
-MAX_CHARACTERS = 3_000_000  # of the training texts; more are sampled, so that a fit takes seconds
+MAX_CHARACTERS = 3_000_000  # of the training texts whose n-grams of characters are read
+MAX_WORD_CHARACTERS = 15_000_000  # of those that are read by words alone; more are sampled, so that a fit takes seconds
+MAX_EXAMPLES = 100_000
+LONG_WORD = 15.0  # characters between spaces above which the spaces do not divide words
+UNITS, WORDS = "units", "words"  # metadata of the file
 
 
 class NGramsArtifact(Artifact[NGrams]):
@@ -28,17 +33,19 @@ class NGramsArtifact(Artifact[NGrams]):
 
     def save(self, value: NGrams, folder: Path) -> None:
         arrays = {"keys": torch.from_numpy(value.keys.view(np.int64)), "idf": torch.from_numpy(value.idf)}
-        save_tensors(folder / self.file, {**arrays, "weight": value.weight, "bias": value.bias})
+        metadata = {} if value.characters else {UNITS: WORDS}
+        save_tensors(folder / self.file, {**arrays, "weight": value.weight, "bias": value.bias}, metadata)
 
     def load(self, folder: Path) -> NGrams:
         try:
-            tensors, _ = load_tensors(folder / self.file)
+            tensors, metadata = load_tensors(folder / self.file)
             keys, idf, weight, bias = (tensors[name] for name in ("keys", "idf", "weight", "bias"))
         except (UserError, KeyError):
             raise damaged(folder / self.file) from None
         if weight.shape != (len(keys), len(bias)) or idf.shape != keys.shape:
             raise damaged(folder / self.file)
-        return NGrams(keys.numpy().view(np.uint64), idf.numpy(), weight, bias)
+        characters = metadata.get(UNITS) != WORDS
+        return NGrams(keys.numpy().view(np.uint64), idf.numpy(), weight, bias, characters)
 
 
 NGRAMS = NGramsArtifact()
@@ -62,9 +69,11 @@ def fit_ngrams(
         labels: K.
         seed: of the sample where there are many texts.
     """
-    rows = sample_rows(train.values, labels, seed, MAX_CHARACTERS)
+    characters = reads_characters(train.values)
+    limit = MAX_CHARACTERS if characters else MAX_WORD_CHARACTERS
+    rows = sample_rows(train.values, labels, seed, limit, MAX_EXAMPLES)
     texts, targets = choose_rows(train.values, rows), train_labels[rows]
-    model = NGrams.learn(texts, labels)
+    model = NGrams.learn(texts, labels, characters)
     matrix, held_out = model.matrix(texts), model.matrix(valid.values)
     best = float("inf"), model.weight, model.bias
     for strength in STRENGTHS:
@@ -75,3 +84,14 @@ def fit_ngrams(
             best = loss, model.weight.clone(), model.bias.clone()
     model.weight, model.bias = best[1:]
     return model
+
+
+def reads_characters(texts: Sequence[str]) -> bool:
+    """Whether n-grams of characters are read: of few texts, and of those without spaces between words.
+
+    More texts gain more by being read as a whole than by their characters.
+    """
+    total = words = 0
+    for text in texts:
+        total, words = total + len(text), words + len(text.split())
+    return total <= MAX_CHARACTERS or total > LONG_WORD * words
