@@ -89,8 +89,8 @@ assert torch.equal(before, after)
 print("after 1000 steps every bit of the cell is the same")
 
 # %% half-life [markdown]
-# Exactly what was put in. A gate of a real network is never quite 1, because a sigmoid only comes near it. So the cell
-# fades. The *half-life* says after how many steps half is left.
+# After a thousand steps the cell holds exactly what was put in. A gate of a real network is never quite 1, because a
+# sigmoid only comes near it. So the cell fades. The *half-life* says after how many steps half is left.
 #
 # New LSTMs often start with the bias 1 at their forget gates, which makes the gates sigmoid(1) = 0.73.
 #

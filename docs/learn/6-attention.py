@@ -114,7 +114,7 @@ for name, score in scores.items():
 # Divide the scores by a number before the softmax, the *temperature*. (It is the t of the cosine score. The temperature
 # of chapter 1 is the same thing: probabilities to the power 1 / t are the softmax of scores divided by t.)
 #
-# **Predict.** What become the weights when the temperature is very high? And when it is near 0?
+# **Predict.** What do the weights become when the temperature is very high? And when it is near 0?
 
 # %% picture-of-temperatures
 temperatures = [0.05 * 1.2**power for power in range(40)]
