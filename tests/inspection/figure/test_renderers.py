@@ -191,6 +191,15 @@ def test_a_figure_survives_json() -> None:
     assert draw_svg([again]) == draw_svg([FIGURE])
 
 
+def test_a_gap_in_a_band_or_a_whisker_survives_json() -> None:
+    gap = [1.0, math.nan, 2.0]
+    lines = Lines("", "", "", [Series("a", [1, 2, 3], gap, low=gap, high=gap)])
+    bars = Bars("", "", "", ["x", "y", "z"], [Group("g", gap, low=gap, high=gap)])
+    text = json.dumps(asdict(Figure("gaps", [lines, bars]))).replace("NaN", "null")
+    again = figure_from_dict(json.loads(text))
+    assert draw_svg([again]) == draw_svg([Figure("gaps", [lines, bars])])
+
+
 def test_round_ticks_lie_within_the_range() -> None:
     assert round_ticks(0.0, 1.0, 5) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
     assert round_ticks(-7, 33, 4) == [0.0, 10.0, 20.0, 30.0]

@@ -271,10 +271,10 @@ def figure_from_dict(content: dict[str, Any]) -> Figure:
         parts["marks"] = [Mark(**mark) for mark in parts.get("marks", ())]
         if "series" in parts:
             bands = [Band(**band) for band in parts.pop("bands", ())]
-            lines = [Series(**{**line, "y": _numbers(line["y"])}) for line in parts.pop("series")]
+            lines = [Series(**_without_null(line)) for line in parts.pop("series")]
             return Lines(**parts, series=lines, bands=bands)
         if "groups" in parts:
-            groups = [Group(**{**group, "values": _numbers(group["values"])}) for group in parts.pop("groups")]
+            groups = [Group(**_without_null(group)) for group in parts.pop("groups")]
             return Bars(**parts, groups=groups)
         parts.pop("marks")
         return Heat(**parts)
@@ -282,5 +282,10 @@ def figure_from_dict(content: dict[str, Any]) -> Figure:
     return Figure(**{**content, "panels": [panel(parts) for parts in content["panels"]]})
 
 
-def _numbers(values: Sequence[float | None]) -> list[float]:
-    return [math.nan if value is None else value for value in values]
+def _without_null(parts: dict[str, Any]) -> dict[str, Any]:
+    """The parts of a series, with NaN where JSON has null among numbers."""
+
+    def numbers(value: Any) -> Any:
+        return [math.nan if number is None else number for number in value] if isinstance(value, list) else value
+
+    return {key: numbers(value) for key, value in parts.items()}
