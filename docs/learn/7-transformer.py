@@ -153,7 +153,7 @@ show(Figure("The positions of 50 words", [panel]))
 # %% positions-measured [markdown]
 # | what lectures say | what harken's lab measures (`harken lab order`) |
 # | --- | --- |
-# | without positions, order is ignored | reordering changes the outputs by 6e-16, which is rounding |
+# | without positions, order is ignored | reordering changes the outputs by 5e-16, which is rounding |
 # | sinusoids do not extend well to longer sentences | trained up to 24 words: 100 % right at 24, 57 % at 48 |
 # | learned positions cannot be extended at all | refused from 25 words on |
 #
