@@ -8,6 +8,7 @@ is run first. A picture whose data set or browser is missing is skipped with the
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -51,18 +52,19 @@ def data(name: str) -> Path:
 
 
 def look(example: str) -> Callable[[Any], Picture]:
-    """What `harken attention` draws."""
+    """What `harken attention` draws; a file is named without its folder, as in a command that runs there."""
 
     def draw(model: Any) -> Picture:
         from harken.tasks.registry import job_of
 
-        return job_of(model.recipe.task).attention_figure(model, example)
+        with contextlib.chdir(model.folder):
+            return job_of(model.recipe.task).attention_figure(model, example)
 
     return draw
 
 
 def gradients(_: None) -> Picture:
-    """The example of docs/inspection.md."""
+    """The example of docs/how-to/inspect.md."""
     import torch
 
     import harken.nn
@@ -116,7 +118,7 @@ def tone(model: Any) -> Picture:
         file.setsampwidth(2)
         file.setframerate(RATE)
         file.writeframes((np.clip(speech.samples(0, index), -1, 1) * 32767).astype("<i2").tobytes())
-    return look(str(model.folder / "words.wav"))(model)
+    return look("words.wav")(model)
 
 
 def gesture(model: Any) -> Picture:
@@ -125,9 +127,8 @@ def gesture(model: Any) -> Picture:
 
     from harken.data.synthetic.gestures import gesture
 
-    path = model.folder / "gesture.npy"
-    np.save(path, gesture("hook", np.random.default_rng(5)))
-    return look(str(path))(model)
+    np.save(model.folder / "gesture.npy", gesture("hook", np.random.default_rng(5)))
+    return look("gesture.npy")(model)
 
 
 def scene(model: Any) -> Picture:
@@ -137,9 +138,8 @@ def scene(model: Any) -> Picture:
     from harken.data.synthetic.scenes import load_scenes
 
     scenes = load_scenes(train=1, valid=1, test=20).tests["test"]
-    path = model.folder / "scene.png"
-    Pixels.fromarray(next(one.image for one in scenes if len(one.regions) == 2)).save(path)
-    return look(str(path))(model)
+    Pixels.fromarray(next(one.image for one in scenes if len(one.regions) == 2)).save(model.folder / "scene.png")
+    return look("scene.png")(model)
 
 
 TAGS = "she says that we phone the man that lost his phone"
@@ -161,7 +161,7 @@ IMAGES_MADE = [
     Image("jobs/transcribe.svg", tone, "tones", "tones-transcribe"),
     Image(
         "jobs/answer-hops.svg",
-        look("Mary took the milk. Mary went to the hall. Bill went to the garden. Where is the milk?"),
+        look("Anna took the key. Anna went to the hall. Ben went to the attic. Where is the key?"),
         "answer", "stories-answer",
     ),
     Image("classify-attention.svg", look("the film was not good at all"), "opinions", "opinions-classify"),

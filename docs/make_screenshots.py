@@ -62,7 +62,7 @@ SHOTS = {
     "search": Shot("search?model=demo&text=Where+do+you+live%3F&beam=4", ".tree g"),
     "compare": Shot("compare?modela=rnn&modelb=attention", ".words.target .word", height=860),
     "train": Shot("train", ".chart path", dark=True, height=820),
-    "lab": Shot("lab?claim=vanishing&s=1.1&way=driven", ".chart path", height=760),
+    "lab": Shot("lab?claim=vanishing&s=1.1&network=random+inputs", ".chart path", height=760),
 }
 
 

@@ -27,7 +27,7 @@ from harken.nn import RNN, smoothed_cross_entropy
 # x_t      what is read at step t: the vector of a word, I numbers
 # h_t      the state, H numbers; h_0 is all zeros
 # W, b, c  the weights: tables and vectors of numbers, which are learned
-# tanh     squeezes any number between -1 and 1
+# tanh     turns any number into one between -1 and 1
 # ```
 #
 # This is the network of Elman (1990). In the product `W_xh x_t` each of the H results is a weighted sum of the I
@@ -118,7 +118,8 @@ class LanguageModel(nn.Module):  # PyTorch's base class of networks and layers
     def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(len(vocabulary), 48)
-        self.rnn = RNN(48, 96, batch_first=True, orthogonal=True)  # W_hh begins as a rotation, which keeps lengths
+        # orthogonal: W_hh begins as a rotation, which changes no vector's length
+        self.rnn = RNN(48, 96, batch_first=True, orthogonal=True)
         self.scores = nn.Linear(96, len(vocabulary))  # W_hy and c
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:  # (B, T) -> (B, T, V)
@@ -127,8 +128,9 @@ class LanguageModel(nn.Module):  # PyTorch's base class of networks and layers
 
     def loss(self, ids: torch.Tensor) -> torch.Tensor:
         """The mean of -log p of every next word."""
-        scores, targets = self(ids[:, :-1]), ids[:, 1:]  # the word after each word is what it should say
-        return smoothed_cross_entropy(scores.flatten(0, 1), targets.flatten(), padding=PADDING) / (targets > 0).sum()
+        scores, targets = self(ids[:, :-1]), ids[:, 1:]  # the target is the word after each word
+        total = smoothed_cross_entropy(scores.flatten(0, 1), targets.flatten(), padding=PADDING)
+        return total / (targets != PADDING).sum()
 
 
 # %% training [markdown]
@@ -138,8 +140,9 @@ class LanguageModel(nn.Module):  # PyTorch's base class of networks and layers
 # the gradient. Repeat. One round is called an *update*. The size of the steps is chosen by an *optimizer*; the usual
 # one is Adam (Kingma and Ba, 2015).
 #
-# **Predict.** The bigram model has a perplexity of 53 on new sentences. It has counted all words of 16,000 sentences.
-# The RNN sees 19,000 sentences, some of them twice. Which perplexity will it reach?
+# **Predict.** The bigram model of chapter 1 has a perplexity of 50 on new sentences. It has counted all words of 16,000
+# sentences. The RNN makes 350 updates, so it reads 11,200 sentences, some of them twice. Which perplexity will it
+# reach?
 
 # %% train
 torch.manual_seed(1)
@@ -159,7 +162,12 @@ for update in range(1, 351):
 
 updates, perplexities = zip(*history, strict=True)
 panel = Lines(
-    "", "update", "perplexity", [Series("RNN", updates, perplexities)], y_limits=(0, 120), marks=[Mark(53, "bigram")]
+    "",
+    "update",
+    "perplexity",
+    [Series("RNN", updates, perplexities)],
+    y_limits=(0, 120),
+    marks=[Mark(50, "bigram")],
 )
 show(Figure("Perplexity on new sentences", [panel]))
 print(f"perplexity after {updates[-1]} updates: {perplexities[-1]:.1f}")
@@ -178,7 +186,8 @@ def write(model: LanguageModel, temperature: float, generator: torch.Generator) 
     while ids[-1] != END and len(ids) < 20:
         with torch.no_grad():
             scores = model(torch.tensor([ids]))[0, -1]
-        ids.append(int(torch.multinomial(torch.softmax(scores / temperature, 0), 1, generator=generator)))
+        probabilities = torch.softmax(scores / temperature, 0)
+        ids.append(int(torch.multinomial(probabilities, 1, generator=generator)))
     return " ".join(vocabulary[number] for number in ids[1:] if number != END)
 
 
@@ -205,7 +214,7 @@ for _ in range(5):
 # dL/dh     the gradient of the loss by h: how much the loss changes if h rises a little
 # 1 - h^2   the slope of tanh where its value is h: how fast it rises there
 # a * b     number by number:  (1, 2) * (3, 4) = (3, 8)
-# times     the table of all products of a number of the first and a number of the second: torch.outer
+# times     the table of all products of a number of the first and one of the second
 # W^T       the matrix with rows and columns exchanged
 # ```
 #
@@ -226,7 +235,7 @@ gradient = direction  # dL/dh_T
 shares = []  # of step T first, then T - 1 ...
 for k in range(T, 0, -1):
     before_tanh = gradient * (1 - h[k] ** 2)
-    shares.append(torch.outer(before_tanh, h[k - 1]))  # what step k adds to the gradient of W_hh
+    shares.append(torch.outer(before_tanh, h[k - 1]))  # "times": what step k adds to the gradient of W_hh
     gradient = W_hh.T @ before_tanh  # dL/dh_{k-1}
 
 assert torch.allclose(sum(shares), layer.weight_hh_l0.grad, atol=1e-5)
@@ -237,8 +246,9 @@ print("the gradient by hand is that of backward()")
 # largest: those of the first steps, those of the last steps, or are all about equal?
 
 # %% picture-of-shares
-sizes = [share.norm().item() for share in shares]  # the norm is the length: the root of the sum of all squares
-panel = Bars("", "steps before the end", "size of the share", [str(k) for k in range(T)], [Group("", sizes)], form="")
+sizes = [share.norm().item() for share in shares]  # the norm: the root of the sum of all squares
+steps = [str(k) for k in range(T)]
+panel = Bars("", "steps before the end", "size of the share", steps, [Group("", sizes)], form="")
 show(Figure("What each step adds to the gradient of W_hh", [panel]))
 print(f"the share of 10 steps before the end is {sizes[10] / sizes[0]:.1e} of that of the last step")
 assert sizes[10] < 0.05 * sizes[0]
@@ -259,9 +269,8 @@ print(check("ex2c", answer))
 # ## Truncated backpropagation
 #
 # A text of a million words cannot be read in one piece: for the way back, all states would have to be kept. So it is
-# cut into pieces.
-# The state goes on from piece to piece, but the gradient stops at the cut. This is *truncated* BPTT (Williams and
-# Peng, 1990). In PyTorch, `detach()` makes the cut.
+# cut into pieces. The state goes on from piece to piece, but the gradient stops at the cut. This is *truncated* BPTT
+# (Williams and Peng, 1990). In PyTorch, `detach()` makes the cut.
 
 # %% truncated-written-out
 whole = layer(x)[0]
@@ -271,16 +280,16 @@ assert torch.allclose(torch.cat((first, second), 1), whole, atol=1e-6)  # the sa
 
 layer.weight_hh_l0.grad = None
 (second[0, -1] @ direction).backward()
-assert torch.allclose(layer.weight_hh_l0.grad, sum(shares[:5]), atol=1e-5)  # the shares of the last 5 steps alone
+assert torch.allclose(layer.weight_hh_l0.grad, sum(shares[:5]), atol=1e-5)  # of the last 5 steps
 print("cut after step 15: the outputs are equal, the gradient has the last 5 shares")
 
 # %% both-ways [markdown]
 # ## Reading in both directions, and in layers
 #
-# Who reads *the bank is robbed* knows at *robbed* which kind of bank was meant. At *bank* it is too late to know. A
-# *bidirectional* RNN is two RNNs: one reads from the left, the other from the right, and at every word the two states
-# are put side by side. It fits wherever the whole input is there before the work begins, as in tagging. It does not
-# fit a language model, which would see the word that it has to guess; harken refuses it there.
+# In *the bank is robbed*, only *robbed* tells which kind of bank is meant. A network that reads from the left does not
+# know it yet at *bank*. A *bidirectional* RNN is two RNNs: one reads from the left, the other from the right, and at
+# every word the two states are put side by side. It fits wherever the whole input is there before the work begins, as
+# in tagging. It does not fit a language model, which would see the word that it has to guess; harken refuses it there.
 #
 # An RNN can also read the states of another RNN. That is a *stacked* RNN, and each RNN in it is a *layer*.
 
@@ -288,10 +297,11 @@ print("cut after step 15: the outputs are equal, the gradient has the last 5 sha
 both = RNN(4, 32, num_layers=2, bidirectional=True, batch_first=True)
 print("states of both directions side by side:", tuple(both(x)[0].shape))
 assert both(x)[0].shape == (1, T, 64)
-later = x.clone()
-later[0, -1] += 1.0  # change the last step only
-assert torch.equal(layer(later)[0][0, 0], layer(x)[0][0, 0])  # one direction: the first state cannot know it
-assert not torch.equal(both(later)[0][0, 0], both(x)[0][0, 0])  # both directions: it does
+changed = x.clone()
+changed[0, -1] += 1.0  # the last step only
+assert torch.equal(layer(changed)[0][0, 0], layer(x)[0][0, 0])  # one direction: the first state is the same
+assert not torch.equal(both(changed)[0][0, 0], both(x)[0][0, 0])  # both directions: it is not
+print("a change of the last step changes the first state only where both directions are read")
 
 # %% where-to-read-on [markdown]
 # ## Where to read on

@@ -47,9 +47,9 @@ print(check("ex3a", answer))
 # ## The factors of an RNN
 #
 # ```text
-# dL/dh_t = dL/dh_T  J_T  J_{T-1} ...  J_{t+1}          one factor for each step between t and the end
+# dL/dh_t = dL/dh_T  J_T  J_{T-1} ...  J_{t+1}     one factor for each step back
 #
-# J_k = dh_k/dh_{k-1} = diag(1 - h_k^2) W_hh            the Jacobian of step k
+# J_k = dh_k/dh_{k-1} = diag(1 - h_k^2) W_hh       the Jacobian of step k
 #
 # diag(v)    a matrix with the numbers of v on its diagonal and 0 elsewhere
 # ```
@@ -126,13 +126,13 @@ panels = [
 ]
 show(Figure("How the gradient of an RNN changes on its way back", panels))
 for s in sizes:
-    print(f"s = {s:4}: no input {curves['quiet', s][-1]:8.1e}, random inputs {curves['driven', s][-1]:8.1e}")
+    quiet, driven = (curves[network, s][-1] for network in networks)
+    print(f"s = {s:4}: no input {quiet:8.1e}, random inputs {driven:8.1e}")
 assert all(curve[-1] < 0.1 for (_, s), curve in curves.items() if s < 1)  # the proven half
 assert curves["quiet", 1.2][-1] > 1000 and curves["driven", 1.2][-1] < 0.1  # the other half depends
 
 # %% the-second-half [markdown]
-# Both axes of the picture matter. The vertical axis counts in powers of ten. A straight line means: the same factor
-# at each step.
+# The vertical axis counts in powers of ten, so a straight line means: the same factor at each step.
 #
 # Without input the state stays at 0. The slope of tanh is 1 there, and the gradient grows by 1.2 at each step. With
 # inputs the state moves away from 0. There tanh is flatter, its slope is below 1, and the product vanishes.
@@ -162,21 +162,20 @@ print(check("ex3b", answer))
 # ## What vanishing does to learning
 #
 # A test of memory (after Hochreiter and Schmidhuber, 1997): the network reads one of four symbols, then a number of
-# symbols without meaning, then a question mark. Which symbol came first? Who guesses is right in 25 % of the cases.
+# symbols without meaning, then a question mark. Which symbol came first? Guessing is right in 25 % of the cases.
 #
 # **Predict.** A plain RNN, as in chapter 2, is called *vanilla*. One practises with 3 symbols in between. Another one
-# practises with 30. Both get 300 updates.
-# How often is each right?
+# practises with 30. Both get 300 updates. How often is each right?
 
 # %% recall
 for delay in (3, 30):
     right = accuracies("RNN, uniform", 32, delay, longest=140, asked=[delay], steps=300, seed=2)[0]
     print(f"{delay} steps between symbol and question: {right:.0%} right")
-    assert right > 0.9 if delay == 3 else right < 0.75
+    assert right > 0.99 if delay == 3 else right < 0.4
 
 # %% why-not-learned [markdown]
-# The network is large enough to hold the symbol for 30 steps. It does not learn to do so, because the gradient that
-# should teach it does not arrive.
+# With 3 symbols in between it is always right, with 30 it guesses. The network is large enough to hold the symbol for
+# 30 steps. It does not learn to do so, because the gradient that should teach it does not arrive.
 #
 # ## Clipping
 #
@@ -208,7 +207,8 @@ for weight in mine:
 theirs = weights_with_gradients()
 assert torch.allclose(clip_by_global_norm(theirs, c), norm)
 assert all(torch.allclose(a.grad, b.grad, atol=1e-6) for a, b in zip(mine, theirs, strict=True))
-print(f"the norm was {norm:.1f}; clipped it is {torch.cat([weight.grad.flatten() for weight in mine]).norm():.3f}")
+clipped = torch.cat([weight.grad.flatten() for weight in mine])
+print(f"the norm was {norm:.1f}; clipped it is {clipped.norm():.3f}")
 
 # %% ask-3c [markdown]
 # A common mistake is to compare the *square* of the norm with the limit, or to divide by it. Then the limit means
@@ -228,10 +228,10 @@ answer = ...
 print(check("ex3d", answer))
 
 # %% predict-clipping [markdown]
-# Try it. An RNN learns to repeat, at every step, the symbol of three steps before. Its W_hh starts as a rotation
-# times 2, so that gradients explode. It is trained twice, without clipping and with the limit 1.
+# Try it. An RNN learns to repeat, at every step, the symbol of three steps before. There are four symbols. Its W_hh
+# starts as a rotation times 2, so that gradients explode. It is trained twice, without clipping and with the limit 1.
 #
-# **Predict.** Who guesses has a loss of 1.39. Where do the two losses go?
+# **Predict.** Guessing among four symbols has a loss of log 4 = 1.39. Where do the two losses go?
 
 # %% picture-of-clipping
 STEPS = 300
@@ -257,9 +257,9 @@ print(f"loss at the end: {without:.2f} without clipping, {clipped:.2f} with it; 
 assert clipped < CHANCE / 2 and without > CHANCE
 
 # %% what-clipping-does [markdown]
-# Clipping keeps the training alive. In the lab (`harken lab clipping`), with 100 % of the runs failing without it,
-# none fails with it at s = 2. Lectures say that clipping keeps training stable where gradients explode, and it does.
-# It does not make such a network easy to train: at s = 3, only 43 % of the clipped runs learn the task.
+# Lectures say that clipping keeps training stable where gradients explode, and it does. In the lab (`harken lab
+# clipping`) at s = 2, 100 % of the runs fail without clipping, and none fails with it. It does not make such a network
+# easy to train: at s = 3, only 43 % of the clipped runs learn the task.
 #
 # Clipping cannot help against vanishing. A gradient of length zero has no direction that could be kept.
 #
@@ -271,15 +271,13 @@ assert clipped < CHANCE / 2 and without > CHANCE
 # %% picture-of-three-networks
 torch.manual_seed(0)
 batch = torch.randn(8, 60, 16)
-flows = {
-    "RNN": gradient_flow(RNN(16, 64, batch_first=True, orthogonal=True), batch, sampled=0),
-    "GRU": gradient_flow(GRU(16, 64, batch_first=True, orthogonal=True), batch, sampled=0),
-    "LSTM": gradient_flow(LSTM(16, 64, batch_first=True, orthogonal=True, forget_bias=3.0), batch, sampled=0),
-}
-rnn = flows.pop("RNN")
-show(rnn.picture("RNN", compare=flows))
-curve = rnn[0].curve()
-assert flows["LSTM"][0].curve("cell")[40] / flows["LSTM"][0].curve("cell")[0] > 100 * curve[40] / curve[0]
+options = {"batch_first": True, "orthogonal": True}
+rnn = gradient_flow(RNN(16, 64, **options), batch, sampled=0)
+gru = gradient_flow(GRU(16, 64, **options), batch, sampled=0)
+lstm = gradient_flow(LSTM(16, 64, **options, forget_bias=3.0), batch, sampled=0)
+show(rnn.picture("RNN", compare={"GRU": gru, "LSTM": lstm}))
+state, cell = rnn[0].curve(), lstm[0].curve("cell")
+assert cell[40] / cell[0] > 100 * state[40] / state[0]
 
 # %% what-the-three-show [markdown]
 # None of the three has learned anything yet. The RNN and the GRU lose the gradient, because the gates of a new GRU

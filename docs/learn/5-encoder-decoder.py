@@ -60,17 +60,18 @@ torch.manual_seed(0)
 V, H = 10, 16  # words, numbers in a state
 embed, scores = nn.Embedding(V, 8), nn.Linear(H, V)
 encoder, decoder = GRU(8, H, batch_first=True), GRU(8, H, batch_first=True)
-source, target = torch.tensor([[4, 7, 5]]), torch.tensor([[6, 9, 3, 2]])  # numbers of words; 2 ends a sentence
-START = 1
+source, target = torch.tensor([[4, 7, 5]]), torch.tensor([[6, 9, 3, 2]])  # numbers of words
+START = 1  # and 2 ends a sentence
 
 _, context = encoder(embed(source))  # c: (1, 1, H)
 cell = GRUCell(8, H)  # one step of the decoder
-cell.load_state_dict({name.removesuffix("_l0"): weight for name, weight in decoder.state_dict().items()})
+weights = decoder.state_dict()  # by their names
+cell.load_state_dict({name.removesuffix("_l0"): weight for name, weight in weights.items()})
 state, last, log_p = context[0], torch.tensor([START]), 0.0
 for word in target[0]:
     state = cell(embed(last), state)  # s_t
     probabilities = torch.softmax(scores(state), 1)
-    log_p = log_p + probabilities[0, word].log()  # the logarithm of a product is the sum of the logarithms
+    log_p = log_p + probabilities[0, word].log()  # log(a b) = log a + log b
     last = word[None]
 
 read = torch.cat((torch.tensor([[START]]), target[:, :-1]), 1)  # the target, one place to the right
@@ -105,10 +106,12 @@ print(check("ex5a", answer))
 
 # %% train
 pairs = sentences(20_000, (3, 8), random.Random(1))
-model, _ = train_translator("none", 84, rate=4e-3, pairs=pairs, steps=450, seed=1)  # "none": without attention
+attention, width = "none", 84  # chapter 6 has attention; a state has 84 numbers
+model, _ = train_translator(attention, width, rate=4e-3, pairs=pairs, steps=450, seed=1)
 
 for source, target in sentences(2, (4, 4), random.Random(2)) + sentences(2, (8, 8), random.Random(2)):
-    print(f"source   {source}\nright    {target}\nwritten  {model.translate(source, beam=1).text}\n")  # beam 1: greedy
+    written = model.translate(source, beam=1).text  # beam 1: greedy
+    print(f"source   {source}\nright    {target}\nwritten  {written}\n")
 
 # %% picture-by-length
 lengths = (4, 5, 6, 7, 8, 10)
@@ -118,9 +121,9 @@ for length in lengths:
     score, texts = translate(model, tested)
     bleu.append(score)
     places = [
-        written == wanted
+        word == reference
         for text, (_, target) in zip(texts, tested, strict=True)
-        for written, wanted in zip([*text.split(), *[""] * length], target.split(), strict=False)
+        for word, reference in zip([*text.split(), *[""] * length], target.split(), strict=False)
     ]
     right.append(100 * sum(places) / len(places))
 
@@ -136,7 +139,8 @@ show(Figure("Translations without attention", [panel]))
 assert bleu[0] > bleu[2] + 15 > bleu[4] + 25
 
 # %% bleu [markdown]
-# Short sentences come out right. With every word more the quality falls, though all these lengths were practised.
+# More than 90 % of the words are right at 4 words, about 74 % at 6 and 57 % at 8. With every word more the quality
+# falls, though all these lengths were practised.
 #
 # ## The bottleneck
 #
@@ -153,7 +157,8 @@ print(check("ex5b", answer))
 
 # %% bits
 for words in (4, 8, 30):
-    print(f"{words:2} words need {words * math.log2(len(ADJECTIVES + NOUNS)):5.1f} bits; the context has 84 numbers")
+    bits = words * math.log2(len(ADJECTIVES + NOUNS))
+    print(f"{words:2} words need {bits:5.1f} bits; the context has 84 numbers")
 
 # %% what-is-lost [markdown]
 # 84 numbers could hold many more bits than that. But they have to be *used*: the encoder must learn to write eight

@@ -77,9 +77,13 @@ largest = {
 lines = [Series(name, sizes, weights) for name, weights in largest.items()]
 panel = Lines("", "d, numbers in a query", "largest of 64 weights", lines, log_x=True, y_limits=(0, 1))
 show(Figure("What the division does", [panel]))
+for name, weights in largest.items():
+    print(f"{name:15}: {weights[0]:.2f} at d = 4, {weights[-1]:.2f} at d = 1024")
 assert largest["q . k"][-1] > 0.9 and max(largest["q . k / sqrt(d)"]) < 0.2
 
 # %% heads [markdown]
+# Without the division, one of 64 keys gets nearly all the weight at d = 1024. With it, d makes no difference.
+#
 # ## Several heads
 #
 # One softmax can point at one thing well. But a verb has a subject and an object. So the vectors are cut into pieces,
@@ -128,7 +132,10 @@ print("the same five outputs, in the new order")
 # So each word's vector gets something added that says where it stands. The paper uses waves of different lengths:
 #
 # ```text
-# p_i = (sin(i / r_0), cos(i / r_0), sin(i / r_1), cos(i / r_1), ...)       r_k = 10000^(2k / D)
+# p_i = (sin(i / r_0), cos(i / r_0), sin(i / r_1), cos(i / r_1), ...)
+#
+# i      the place of the word
+# r_k    10000^(2k / D), for k = 0, 1, ... D/2 - 1: the waves become longer and longer
 # ```
 
 # %% positions-written-out
@@ -138,16 +145,15 @@ angle = i / 10000 ** (2 * k / D)  # (50, D / 2)
 p = torch.stack((angle.sin(), angle.cos()), dim=2).flatten(1)  # sine and cosine in turn
 assert torch.allclose(p, SinusoidalPositions(D)(50), atol=1e-5)
 
-rows, columns = [str(n) if n % 10 == 0 else "" for n in range(50)], [""] * 50
-panel = Heat(
-    "", "position", "number of the vector", rows, [str(n) for n in range(D)], p.T.tolist(), signed=True, form=""
-)
+places = [str(n) if n % 10 == 0 else "" for n in range(50)]
+numbers = [str(n) if n % 8 == 0 else "" for n in range(D)]
+panel = Heat("", "position", "number of the vector", places, numbers, p.T.tolist(), signed=True, form="")
 show(Figure("The positions of 50 words", [panel]))
 
 # %% positions-measured [markdown]
 # | what lectures say | what harken's lab measures (`harken lab order`) |
 # | --- | --- |
-# | without positions, order is ignored | reordering changes the outputs by 6e-16, which is rounding |
+# | without positions, order is ignored | reordering changes the outputs by 5e-16, which is rounding |
 # | sinusoids do not extend well to longer sentences | trained up to 24 words: 100 % right at 24, 57 % at 48 |
 # | learned positions cannot be extended at all | refused from 25 words on |
 #
@@ -170,7 +176,8 @@ assert torch.equal(causal_mask(5), ~later)
 assert torch.allclose(a, attend_with_weights(Q, K, V, causal=True)[1], atol=1e-6)
 
 names = [f"word {number}" for number in range(1, 6)]
-show(Figure("Weights under a causal mask", [Heat("", "looked at", "", names, names, a.tolist(), 0.0, 1.0)]))
+panel = Heat("", "looked at", "", names, names, a.tolist(), 0.0, 1.0, form="{:.2f}")
+show(Figure("Weights under a causal mask", [panel]))
 
 # %% block [markdown]
 # ## The block
@@ -237,16 +244,17 @@ assert apart["RNN"] == list(lengths) and chains["RNN"][-1] > 5 * chains["RNN"][0
 # The price: every word looks at every word, so there are n times n scores. In the lab, the operations of attention
 # grow with the power 2.00 of the length (`harken lab quadratic`).
 #
-# The results of the paper, in BLEU on the test set of 2014 of the WMT workshop, with the operations of the training:
+# The results of the paper, in BLEU on the test set of 2014 of the WMT workshop. The last column has the operations of
+# the training, for German and for French where they differ:
 #
 # | model | English-German | English-French | operations |
 # | --- | --- | --- | --- |
-# | GNMT + RL, LSTM with attention | 24.6 | 39.92 | 2.3e19, 1.4e20 |
+# | GNMT + RL, LSTM with attention, by Google | 24.6 | 39.92 | 2.3e19, 1.4e20 |
 # | ConvS2S, convolutions | 25.16 | 40.46 | 9.6e18, 1.5e20 |
 # | Transformer, base | 27.3 | 38.1 | 3.3e18 |
 # | Transformer, big | 28.4 | 41.0 | 2.3e19 |
 #
-# The base model was better than all before it in German, for about a third of the operations, or less.
+# The base model was better in German than all models before it, with about a third of the operations or less.
 #
 # ## Beam search
 #
@@ -269,7 +277,10 @@ V, T = 6, 5  # words, length of a sentence
 
 
 def beam_search(log_p: torch.Tensor, beam: int) -> float:
-    """The log-probability of the best sentence found; log_p (T, V, V): of each word after each word, at each place."""
+    """The log-probability of the best sentence.
+
+    log_p has the shape (T, V, V): at each place, of each word after each word.
+    """
     scores, last = torch.zeros(1), torch.zeros(1, dtype=torch.long)  # one beginning, which is empty
     for place in range(T):
         continued = scores[:, None] + log_p[place, last]  # (beginnings, V)
@@ -279,13 +290,13 @@ def beam_search(log_p: torch.Tensor, beam: int) -> float:
 
 
 generator = torch.Generator().manual_seed(0)
-languages = torch.log_softmax(torch.randn(200, T, V, V, generator=generator), dim=3)  # 200 made-up languages
+made_up = torch.randn(200, T, V, V, generator=generator)
+languages = torch.log_softmax(made_up, dim=3)  # 200 of them
 best = [beam_search(log_p, V**T) for log_p in languages]  # this beam loses nothing: all 7,776 sentences
 shares = {}
 for beam in (1, 2, 3, 5, 10):
-    hits = [
-        math.isclose(beam_search(log_p, beam), top, abs_tol=1e-4) for log_p, top in zip(languages, best, strict=True)
-    ]
+    reached = [beam_search(log_p, beam) for log_p in languages]
+    hits = [math.isclose(score, top, abs_tol=1e-4) for score, top in zip(reached, best, strict=True)]
     shares[beam] = sum(hits) / len(hits)
     print(f"beam {beam:2}: the best sentence is found in {shares[beam]:.0%} of 200 languages")
 assert shares[1] < 0.7 < 0.95 < shares[10]

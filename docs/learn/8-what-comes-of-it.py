@@ -78,7 +78,8 @@ assert all(math.isclose(cosine(looked_up[0], vector), 1) for vector in looked_up
 # on its whole sentence. The vector of the word is a mixture of the states of all layers:
 #
 # ```text
-# h_{j,t}                          the states of layer j at word t, both directions side by side; h_0: the word alone
+# h_{j,t}                          the states of layer j at word t, in both directions
+# h_{0,t}                          the vector of the word alone
 # v_t = gamma sum_j s_j h_{j,t}    s = softmax(w):  w and gamma are learned with the job
 # ```
 
@@ -111,7 +112,8 @@ print(check("ex8a", answer))
 # find them. This is a *masked language model*.
 #
 # ```text
-# choose 15 % of the words; of those    80 % become the sign [MASK],  10 % another word,  10 % stay as they are
+# choose 15 % of the words
+# of those, 80 % become the sign [MASK], 10 % become another word, 10 % stay as they are
 #
 # loss = -sum over the chosen words of  log P(w_t | the changed sentence)
 # ```
@@ -209,9 +211,10 @@ print(f"loss {losses[0]:.2f} at first, {sum(losses[-20:]) / 20:.2f} at the end")
 gap = ["the", "judges", "will", "[MASK]", "to", "the", "plan"]
 with torch.no_grad():
     row = torch.tensor([[number_of[word] for word in gap]])
-    found = torch.softmax(model(row, None, row == MASK), 1)[0].topk(6)
-words = [vocabulary[number] for number in found.indices.tolist()]
-show(Figure(" ".join(gap), [Bars("", "", "probability", words, [Group("", found.values.tolist())], y_limits=(0, 1))]))
+    likely = torch.softmax(model(row, None, row == MASK), 1)[0].topk(6)
+words = [vocabulary[number] for number in likely.indices.tolist()]
+panel = Bars("", "", "probability", words, [Group("", likely.values.tolist())], y_limits=(0, 1))
+show(Figure(" ".join(gap), [panel]))
 assert "stick" in words[:3] and "hold" in words[:3]
 
 # %% predict-meanings [markdown]
@@ -318,7 +321,8 @@ assert shares["has read plain text"][2] > shares["has read nothing"][2] + 0.15
 # floating point operations: additions and multiplications. A rule of thumb says:
 #
 # ```text
-# C = 6 N D        N: numbers in the matrices of the network      D: words that it reads in training
+# C = 6 N D    N: numbers in the matrices of the network
+#              D: words that it reads in training
 # ```
 #
 # Why 6? A matrix product needs one multiplication and one addition for each number of the matrix and each word: 2. The

@@ -85,6 +85,14 @@ def test_a_curve_stops_where_fewer_than_eight_rows_are_left_and_says_how_many() 
     assert layer.to_dict()["rows_by_distance"] == [18] * 4 + [15] * 3
 
 
+def test_row_counts_are_drawn_where_rows_have_different_lengths() -> None:
+    layer, batch = RNN(2, 4, batch_first=True), torch.randn(18, 12, 2)
+    (equal,) = gradient_flow(layer, batch).picture().figures()
+    assert [panel.y_label for panel in equal.panels] == ["norm of the gradient, mean over rows"]
+    (unequal,) = gradient_flow(layer, batch, lengths=torch.tensor([4] * 9 + [12] * 9)).picture().figures()
+    assert [panel.y_label for panel in unequal.panels][1:] == ["rows behind each point"]
+
+
 def test_few_rows_give_a_curve_and_no_verdict() -> None:
     flow = gradient_flow(RNN(2, 4, batch_first=True), torch.randn(3, 12, 2))
     assert flow[0].row_counts().tolist() == [3] * 12

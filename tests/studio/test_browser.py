@@ -468,6 +468,13 @@ def test_outputs_of_a_chapter_stand_below_its_code(page: Any, address: str) -> N
     expect(page.get_by_role("region", name="Output")).to_be_visible()  # they are kept
 
 
+@pytest.mark.parametrize(("chapter", "section"), [(1, 7), (7, 5)])  # cells named otherwise than "picture ..."
+def test_every_picture_of_a_chapter_is_offered(page: Any, address: str, chapter: int, section: int) -> None:
+    page.goto(f"{address}/#learn?chapter={chapter}&section={section}")
+    page.get_by_role("button", name="Show what happens").click()
+    expect(page.get_by_role("button", name="Run the chapter for this picture")).to_be_visible()
+
+
 def test_no_section_of_the_course_is_wider_than_a_phone(page: Any, address: str) -> None:
     page.route(
         "**/studio/learn/live",

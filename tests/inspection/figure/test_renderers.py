@@ -189,10 +189,15 @@ def test_a_figure_survives_json() -> None:
     found = json.loads(json.dumps(asdict(FIGURE)).replace("NaN", "null").replace("Infinity", "null"))
     again = figure_from_dict(found)
     assert draw_svg([again]) == draw_svg([FIGURE])
-    gap = Series("seeds", [0, 1, 2], [1.0, math.nan, 2.0], [0.5, math.nan, 1.5], [1.5, math.nan, 2.5])
-    figure = Figure("a band with a gap", [Lines("", "seeds", "reach", [gap])])
-    again = figure_from_dict(json.loads(json.dumps(asdict(figure)).replace("NaN", "null")))
-    assert draw_svg([again]) == draw_svg([figure])
+
+
+def test_a_gap_in_a_band_or_a_whisker_survives_json() -> None:
+    gap = [1.0, math.nan, 2.0]
+    lines = Lines("", "", "", [Series("a", [1, 2, 3], gap, low=gap, high=gap)])
+    bars = Bars("", "", "", ["x", "y", "z"], [Group("g", gap, low=gap, high=gap)])
+    text = json.dumps(asdict(Figure("gaps", [lines, bars]))).replace("NaN", "null")
+    again = figure_from_dict(json.loads(text))
+    assert draw_svg([again]) == draw_svg([Figure("gaps", [lines, bars])])
 
 
 def test_round_ticks_lie_within_the_range() -> None:

@@ -270,11 +270,11 @@ def figure_from_dict(content: dict[str, Any]) -> Figure:
         parts = {key: math.nan if value is None and key == "values" else value for key, value in parts.items()}
         parts["marks"] = [Mark(**mark) for mark in parts.get("marks", ())]
         if "series" in parts:
-            bands = [Band(**_with_gaps(band, "low")) for band in parts.pop("bands", ())]
-            lines = [Series(**_with_gaps(line, "y")) for line in parts.pop("series")]
+            bands = [Band(**_without_null(band)) for band in parts.pop("bands", ())]
+            lines = [Series(**_without_null(line)) for line in parts.pop("series")]
             return Lines(**parts, series=lines, bands=bands)
         if "groups" in parts:
-            groups = [Group(**_with_gaps(group, "values")) for group in parts.pop("groups")]
+            groups = [Group(**_without_null(group)) for group in parts.pop("groups")]
             return Bars(**parts, groups=groups)
         parts.pop("marks")
         return Heat(**parts)
@@ -282,7 +282,10 @@ def figure_from_dict(content: dict[str, Any]) -> Figure:
     return Figure(**{**content, "panels": [panel(parts) for parts in content["panels"]]})
 
 
-def _with_gaps(content: dict[str, Any], values: str) -> dict[str, Any]:
-    """The content with NaN for the numbers that JSON does not have, in the values and their band or whiskers."""
-    numbers = {key: content[key] for key in (values, "low", "high") if content.get(key) is not None}
-    return content | {key: [math.nan if value is None else value for value in row] for key, row in numbers.items()}
+def _without_null(parts: dict[str, Any]) -> dict[str, Any]:
+    """The parts of a series, with NaN where JSON has null among numbers."""
+
+    def numbers(value: Any) -> Any:
+        return [math.nan if number is None else number for number in value] if isinstance(value, list) else value
+
+    return {key: numbers(value) for key, value in parts.items()}

@@ -106,7 +106,9 @@ class FlowPicture(Picture):
         return "steps to the loss" if last else "steps before the last that the loss depends on"
 
     def figures(self) -> list[Figure]:
-        return [Figure(self.title, [self.states(), self.row_counts()], across=1)]
+        counts = self.row_counts()
+        vary = len({count for line in counts.series for count in line.y}) > 1  # not where all rows are equally long
+        return [Figure(self.title, [self.states(), *([counts] if vary else [])], across=1)]
 
     def page_figures(self) -> list[Figure]:
         gates = self.gates()

@@ -253,10 +253,10 @@ class HopMap(ShadeTable):
       Mary slept.  █ .90 ░ .20
     ● Bill ran.    ░ .10 █ .80
     ● needed for the answer
-    Each column sums to 1: what a hop takes from each fact.
+    Each column: what a hop takes from the facts, 1 at most.
     """
 
-    caption = "Each column sums to 1: what a hop takes from each fact."
+    caption = "Each column: what a hop takes from the facts, 1 at most."
 
     def __init__(
         self,

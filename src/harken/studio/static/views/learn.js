@@ -75,7 +75,7 @@ function Item({ cell, outputs, run, params, change }) {
   if (cell.text) return html`<${Markdown} text=${cell.source} images=${cell.images} />`;
   if (cell.exercise) return html`<${Exercise} key=${cell.exercise} cell=${cell} />`;
   return html`<details open=${cell.name.endsWith("written-out")}><summary>Code: ${cell.name.replaceAll("-", " ")}</summary><${Code} label="Code">${cell.source}<//></details>
-    ${outputs ? html`<${Outputs} outputs=${outputs} />` : cell.name.startsWith("picture") && !cell.live && html`<button type="button" class="button" disabled=${!run} onClick=${run}>Run the chapter for this picture</button>`}
+    ${outputs ? html`<${Outputs} outputs=${outputs} />` : /^show\(/m.test(cell.source) && !cell.live && html`<button type="button" class="button" disabled=${!run} onClick=${run}>Run the chapter for this picture</button>`}
     ${cell.live && html`<${Sliders} name=${cell.live.name} sliders=${cell.live.sliders} path="studio/learn/live" prefix=${`${cell.live.name}.`} params=${params} change=${change} />`}`;
 }
 
