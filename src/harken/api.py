@@ -47,7 +47,7 @@ def load(
     from harken.recipe import model_recipe
     from harken.registry import import_plugins
     from harken.tasks.registry import job_of
-    from harken.training.weights import fitting_weights
+    from harken.training.opening import fitting_weights
 
     import_plugins(plugins)
 

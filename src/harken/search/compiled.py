@@ -28,13 +28,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import nn
 
 from harken.errors import UserError
 from harken.kernels.decoding.description import Recurrent, Transformer
 from harken.kernels.settings import kernels_enabled
 from harken.kernels.weights import ModelCache, Snapshot, has_hooks, is_frozen
+from harken.lazy_torch import torch
 from harken.machine import CAN_FORK
 from harken.search.ensemble import Ensemble
 from harken.search.hypotheses import Hypothesis, added_by_rules, refuse_empty
@@ -46,6 +45,8 @@ from harken.search.rules.prefix import ForcedFirst
 from harken.search.streaming import CertainPrefix
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from harken.kernels.decoding.recurrent import CompiledRecurrent
     from harken.kernels.decoding.search import Rules, Search, SearchResult
     from harken.kernels.decoding.transformer import CompiledTransformer
@@ -131,7 +132,7 @@ def _has_kernels(described: Transformer | Recurrent | None) -> bool:
 
 def describe(model: Any) -> Transformer | Recurrent | None:
     """The tensors of a model that is supported: in float32 on a CPU, not in training, without hooks."""
-    if not _NUMBA or not isinstance(model, nn.Module) or model.training or torch.is_autocast_enabled("cpu"):
+    if not _NUMBA or not isinstance(model, torch.nn.Module) or model.training or torch.is_autocast_enabled("cpu"):
         return None
     if has_hooks(model):
         return None

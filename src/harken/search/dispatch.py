@@ -13,24 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError
 from harken.kernels.backend import Backend, always
 from harken.kernels.backend import choose as choose_backend
-from harken.search.beam import beam_search
+from harken.lazy_torch import torch
 from harken.search.compiled import run_compiled, why_not_compiled
 from harken.search.config import SearchOptions
 from harken.search.conflicts import OF_CALLS, conflict_of
-from harken.search.graphs import run_graphs, why_not_graphs
-from harken.search.greedy import independent_search
 from harken.search.hypotheses import Hypothesis
 from harken.search.program import is_independent, rules_of, stopper
-from harken.search.ranking import Ranking
-from harken.search.sampling import Sampling
+from harken.search.ranking import ranking_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Decode = Callable[["DecodingCall"], list[list[Hypothesis]]]
 
@@ -65,6 +62,10 @@ class DecodingCall:
 
 def run_reference(call: DecodingCall) -> list[list[Hypothesis]]:
     """Up to `nbest` hypotheses for each source, best first."""
+    from harken.search.beam import beam_search  # they import torch
+    from harken.search.greedy import independent_search
+    from harken.search.sampling import Sampling
+
     options, given = call.options, () if call.distances is None else (call.distances,)
     longest = int(torch.as_tensor(call.max_lengths).max())
     state = call.model.start(call.source, call.lengths, *given, max_length=longest)
@@ -102,9 +103,20 @@ def run_reference(call: DecodingCall) -> list[list[Hypothesis]]:
     )
 
 
-def ranking_of(options: SearchOptions) -> Ranking:
-    """The final score that options ask for."""
-    return Ranking(options.length_penalty, options.length_rule, options.word_reward, options.coverage_penalty)
+def why_not_graphs(call: DecodingCall) -> str | None:
+    """The reason for which captured searches do not run a call; None: they do."""
+    if not getattr(call.source, "is_cuda", False):
+        return "the model is not on a GPU"
+    from harken.search import graphs  # imports torch
+
+    return graphs.why_not_graphs(call)
+
+
+def run_graphs(call: DecodingCall, reference: Decode) -> list[list[Hypothesis]]:
+    """See `harken.search.graphs`."""
+    from harken.search import graphs
+
+    return graphs.run_graphs(call, reference)
 
 
 class SearchBackend(Backend[list[list[Hypothesis]]]):

@@ -13,7 +13,6 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from harken.data.tokenizers.tokens import UNK
 from harken.search.config import SearchOptions
@@ -48,8 +47,9 @@ def _prefix(rule: Prefix) -> Layout:
 
 def _constraints(rule: Constraints) -> Layout:
     _, alternatives, longest = rule.tokens.shape
-    joins = [] if rule.joins is None else rule.joins.long().tolist()
-    rows = torch.cat((rule.lengths, rule.constraint, rule.tokens.flatten(1)), 1)  # of each source
+    joins = [] if rule.joins is None else np.asarray(rule.joins, np.int64).tolist()
+    tokens = rule.tokens.reshape(len(rule.tokens), -1)
+    rows = np.concatenate((rule.lengths, rule.constraint, tokens), 1)  # of each source
     return "CONSTRAINTS", 0.0, [alternatives, rule.size, longest, len(joins), *joins, *rows.flatten().tolist()]
 
 

@@ -17,23 +17,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
-import torch
-from torch import nn
 
 from harken.errors import UserError
+from harken.lazy_torch import torch
 from harken.tasks.artifacts import Artifact
 from harken.tasks.sequence_task import length_batches
 from harken.training.device import choose_device
 from harken.training.digests import require_unchanged
 from harken.training.folder import MODEL
-from harken.training.weights import load_weights, without_initialization
+from harken.training.weights import load_weights
+
+if TYPE_CHECKING:
+    from torch import nn
 
 BATCH_TOKENS = 16384  # that are read at once outside training
 R = TypeVar("R", bound=Any)  # the job's recipe
-M = TypeVar("M", bound=nn.Module)  # its network
+M = TypeVar("M", bound="nn.Module")  # its network
 T = TypeVar("T")
 Progress = Callable[[int], None]  # called with the number done since the last call
 
@@ -114,6 +116,8 @@ class Predictor(Generic[R, M]):
         """
         device = choose_device(device)
         require_unchanged(folder)
+        from harken.training.opening import without_initialization  # imports torch
+
         with without_initialization():
             predictor = cls.open(folder, recipe, device)
         load_weights(predictor.model, folder / MODEL)

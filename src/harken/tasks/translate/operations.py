@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from harken.data.tokenizers.words import words_of
 from harken.errors import UserError
+from harken.lazy_torch import no_grad
 from harken.search.compiled import prepare
 from harken.tasks.translate.decoding.describing import describe
 from harken.tasks.translate.decoding.searching import search
@@ -142,7 +142,7 @@ def _nbest(
     return model.nbest(texts, options.get("nbest", 1), attention=shown, **search_options)
 
 
-@torch.no_grad()
+@no_grad
 def _masked_nbest(
     model: Translator, texts: list[str], shown: bool, options: dict[str, Any], search_options: dict[str, Any]
 ) -> list[list[Translation]]:

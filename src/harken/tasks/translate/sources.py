@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from harken.data.io.token_rows import ParallelIds, TokenRows
 from harken.data.rows import Columns, id_type, rows_of
@@ -20,11 +18,14 @@ from harken.data.text.dependency_heads import Trees, read_heads
 from harken.data.text.pairs import Pair
 from harken.data.text.placeholders import Placeholders
 from harken.data.tokenizers.base import Tokenizer
+from harken.lazy_torch import torch
 from harken.models.config import longest_of
-from harken.nn.positions.dependency import piece_distances
 from harken.tasks.translate.known_form import KnownForm, known_forms
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.seen_words import SeenWords
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class SourceBatch(NamedTuple):
@@ -122,6 +123,8 @@ def trees_of(
 
 def distances_of(trees: Trees, numbers: Sequence[int] | np.ndarray) -> Tensor:
     """Distances (B, S, S) between the pieces of the chosen sentences."""
+    from harken.nn.positions.dependency import piece_distances  # imports torch
+
     heads, words = trees.gather(numbers)
     return piece_distances(torch.from_numpy(heads), torch.from_numpy(words))
 

@@ -11,25 +11,26 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from harken.data.io.token_rows import pad
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import BOS, PAD
 from harken.data.tokenizers.words import words_of
+from harken.lazy_torch import no_grad, torch
 from harken.metrics.alignment import merge_subwords
-from harken.nn.attention.multihead import SelfAttention
 from harken.search import Hypothesis
 from harken.tasks.translate.known_form import KnownForm
 from harken.tasks.translate.sources import Sources
 from harken.tasks.translate.translation import Translation
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from harken.nn.attention.multihead import SelfAttention
     from harken.tasks.translate.translator import Translator
 
 
-@torch.no_grad()
+@no_grad
 def describe(
     translator: Translator,
     sources: Sources,
@@ -107,6 +108,8 @@ def _words(
 @contextmanager
 def recording_self_attention(model: nn.Module, enabled: bool = True) -> Iterator[dict[str, Tensor]]:
     """Inside, every `SelfAttention` that runs leaves its weights (B, N, T, T) under its name."""
+    from harken.nn.attention.multihead import SelfAttention  # imports torch
+
     recorded: dict[str, Tensor] = {}
 
     def record(name: str) -> Callable[..., None]:
@@ -132,7 +135,7 @@ def _stacked(recorded: Mapping[str, Tensor], side: str, row: int, size: int) -> 
     return torch.stack(layers).float().cpu().numpy() if layers else None
 
 
-@torch.no_grad()
+@no_grad
 def forced(translator: Translator, sources: Sources, targets: list[list[int]]) -> list[Hypothesis]:
     """Given outputs with the score the model has for them."""
     source, lengths, distances = sources.batch(range(len(targets)), translator.device)

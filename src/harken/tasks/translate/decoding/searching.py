@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from harken.data.text.placeholders import misplaced
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.marks import forced_tokens, inner_tokenizer
 from harken.errors import UserError
+from harken.lazy_torch import no_grad, torch
 from harken.metrics.bleu import chrf_of_statistics, chrf_statistics, sentence_bleu
 from harken.recipe import load_recipe
 from harken.search.config import TranslationSearchConfig
@@ -53,6 +52,8 @@ from harken.tasks.translate.sources import Sources, max_lengths
 from harken.tasks.translate.translation import Translation
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from harken.tasks.translate.translator import Translator
 
 
@@ -154,7 +155,7 @@ class Request:
         return [forms(phrase) for phrase in phrases if isinstance(phrase, str) and phrase.strip()]
 
 
-@torch.no_grad()
+@no_grad
 def search(
     request: Request,
     sources: Sources,

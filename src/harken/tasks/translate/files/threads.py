@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import Generic, Self, TypeVar
-
-import torch
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from harken.data.tokenizers.tokens import EOS
+from harken.lazy_torch import no_grad, torch
 from harken.machine import available_cores
-from harken.models.encoder_decoder import TranslationModel
+
+if TYPE_CHECKING:
+    from harken.models.encoder_decoder import TranslationModel
 
 T = TypeVar("T")
 CLOSING = 2.0  # seconds that running calls get to end when workers are closed
@@ -49,7 +50,7 @@ class ThreadTuner:
         finally:
             torch.set_num_threads(before)
 
-    @torch.no_grad()
+    @no_grad
     def _seconds(self, threads: int) -> float:
         """The seconds that a small batch takes with so many threads."""
         torch.set_num_threads(threads)
