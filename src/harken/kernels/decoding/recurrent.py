@@ -149,9 +149,8 @@ def _tiny_call() -> tuple[Any, ...]:
     table, square = np.zeros((8, 2), np.float32), np.zeros((2, 2), np.float32)
     cell, output = Cell("rnn", square, square, None, None), Linear(table, None, is_output=True)
     model = CompiledRecurrent(Recurrent((cell,), Connections(None, 1), output, 2, 2, table, 1.0))
-    source = Source(
-        _padded(square.reshape(1, 1, 2, 2)[:, :, :1]), _padded(square[:1]), np.zeros((0, STRIDE), np.float32), 0
-    )
+    states = _padded(np.zeros((1, 1, 1, 2), np.float32))
+    source = Source(states, _padded(square[:1]), np.zeros((0, STRIDE), np.float32), 0)
     ones, rules = np.ones(1, np.int64), Rules(SpecialTokens(0, 1, 2), 1, 1, 1.0)
     decoding = model.begin(source, ones, ones, ones, rules, np.zeros(1, np.int64))
     return decoding.arguments_of(new_search(rules, ones, 1, 8, 8))

@@ -45,12 +45,12 @@ def encode(encoder: RecurrentEncoder, source: Array, sizes: Array) -> tuple[Arra
 
 
 def encode_stack(stack: RecurrentStack, inputs: Array, sizes: Array) -> tuple[Array, list[list[Array]]]:
-    """Inputs (B, S, E) through all layers, each with one cell for a direction: outputs (B, S, H), and the last states."""
+    """Inputs (B, S, E) through all layers, with a cell for each direction: outputs (B, S, H), and the last states."""
     below, last, connections = [inputs], [], stack.connections
     for depth, cells in enumerate(stack.layers):
         dense = connections.kind == "dense" and len(below) > connections.first
         values = np.concatenate(below, -1) if dense else below[-1]
-        directions = [run_cell(cell, values, sizes, backwards) for cell, backwards in zip(cells, (False, True))]  # noqa: B905
+        directions = [run_cell(cell, values, sizes, backwards=number > 0) for number, cell in enumerate(cells)]
         outputs = np.concatenate([hidden for hidden, _ in directions], -1)
         last.append([np.concatenate(parts, -1) for parts in zip(*(state for _, state in directions), strict=True)])
         if depth >= connections.first and connections.kind == "residual":
