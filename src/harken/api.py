@@ -43,21 +43,15 @@ def load(
         return _load_ensemble(list(folder), device, plugins, weights)
     if weights is not None:
         raise UserError("weights= is for an ensemble; give a list of folders, or leave it out")
-    from harken.models.base import check_outputs
     from harken.recipe import model_recipe
     from harken.registry import import_plugins
     from harken.tasks.registry import job_of
-    from harken.training.opening import fitting_weights
 
     import_plugins(plugins)
 
     folder = expand_user(folder)
     recipe = model_recipe(folder)
-    with fitting_weights(folder):
-        model = job_of(recipe.task).load(folder, recipe, device)
-    if hasattr(model, "model"):  # a job of one's own may give any object
-        model.model.register_forward_hook(check_outputs)
-    return model
+    return job_of(recipe.task).open(folder, recipe, device)
 
 
 def _load_ensemble(

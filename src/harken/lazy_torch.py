@@ -12,6 +12,8 @@ from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+import numpy as np
+
 if TYPE_CHECKING:
     import torch as torch
 else:
@@ -33,6 +35,11 @@ def is_loaded() -> bool:
 def num_threads() -> int:
     """The threads of torch's operators in this thread; one where it is not imported."""
     return torch.get_num_threads() if is_loaded() else 1
+
+
+def as_array(value: Any) -> Any:
+    """A tensor on the CPU as an array of the same memory; an array as it is."""
+    return value if isinstance(value, np.ndarray) else value.detach().numpy()
 
 
 P = ParamSpec("P")

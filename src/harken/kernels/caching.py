@@ -11,15 +11,18 @@ its memory. Here every key has a file of its own.
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from pickle import UnpicklingError
+from pickle import Unpickler, UnpicklingError
 from typing import Any
 
 import numba
+from numba.core import environment
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.runtime import rtsys
 
 from harken.kernels import numba_math
 
@@ -43,9 +46,31 @@ class _FilePerKey(IndexDataCacheFile):
         self._save_data(self.path(key), data)
 
     def load(self, key: Any) -> Any:
-        with suppress(OSError, EOFError, UnpicklingError):  # none, or a damaged one: compile again
-            return self._load_data(self.path(key))
-        return None
+        with suppress(OSError, EOFError, UnpicklingError), open(self.path(key), "rb") as file:
+            return _Unpickler(file).load()
+        return None  # there is none, or a damaged one: compile again
+
+
+class _Unpickler(Unpickler):
+    """Reads compiled code without importing the modules of numba whose functions it has inlined.
+
+    numba gives each of them an environment with the names of its module, which only its object mode looks up; importing
+    those modules takes longer than loading the code.
+    """
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == (environment.__name__, environment._rebuild_env.__name__):
+            return _environment
+        return super().find_class(module, name)
+
+
+def _environment(module: str, constants: list[Any], name: str) -> Any:
+    if environment.lookup_environment(name) is not None or module in sys.modules:
+        return environment._rebuild_env(module, constants, name)
+    rebuilt = environment.Environment({"__name__": module})
+    rebuilt.consts[:], rebuilt.env_name = constants, name
+    environment.Environment._memo[name] = rebuilt
+    return rebuilt
 
 
 class _PackageCache(FunctionCache):
@@ -54,6 +79,13 @@ class _PackageCache(FunctionCache):
         stamp = self._impl.locator.get_source_stamp()
         self._cache_file = _FilePerKey(self._cache_path, self._impl.filename_base, stamp)
         self._digest = digest_of(Path(function.__code__.co_filename).parent)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Compiled code from disk, without numba's tables for compiling, which take longer to import than the code
+        takes to load; numba imports them where a function is compiled after all."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
 
     def _index_key(self, signature: Any, codegen: Any) -> Any:
         return (*super()._index_key(signature, codegen), self._digest)

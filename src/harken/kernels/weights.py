@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
-from harken.lazy_torch import torch
+from harken.lazy_torch import is_loaded, torch
 
 if TYPE_CHECKING:
     from torch import nn
@@ -67,6 +67,8 @@ def freeze(model: Any) -> None:
     Args:
         model: a network, or an object that may have one as its attribute `model`, as those of `harken.load` do.
     """
+    if not is_loaded():  # then there is no network
+        return
     network = model if isinstance(model, torch.nn.Module) else getattr(model, "model", None)
     if isinstance(network, torch.nn.Module):
         _frozen.add(network)

@@ -12,7 +12,8 @@ caches and run its own loop. `HARKEN_KERNELS=off` leaves the reference, and refu
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError
@@ -25,6 +26,7 @@ from harken.search.conflicts import OF_CALLS, conflict_of
 from harken.search.hypotheses import Hypothesis
 from harken.search.program import is_independent, rules_of, stopper
 from harken.search.ranking import ranking_of
+from harken.search.stored import StoredModel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,7 +36,7 @@ Decode = Callable[["DecodingCall"], list[list[Hypothesis]]]
 
 @dataclass(frozen=True)
 class DecodingCall:
-    """One batch to decode: a model, its sources, and how to search."""
+    """One batch to decode: a model, its sources, and how to search; with a `StoredModel`, of arrays."""
 
     model: Any  # with `start` and `step` (`harken.search.contract`)
     source: Tensor  # (B, S) ids with EOS, padded; or whatever else `model.start` reads, one row for each source
@@ -53,6 +55,14 @@ class DecodingCall:
     def rows(self) -> int:
         """B."""
         return len(self.source)
+
+    def on_network(self) -> DecodingCall:
+        """The call of a stored model on its network."""
+        arrays = ("source", "lengths", "max_lengths", "row_numbers")
+        tensors: dict[str, Any] = {
+            name: torch.as_tensor(value) for name in arrays if (value := getattr(self, name)) is not None
+        }
+        return replace(self, model=self.model.network, **tensors)
 
     @property
     def is_plain(self) -> bool:
@@ -159,8 +169,13 @@ def decode(call: DecodingCall) -> list[list[Hypothesis]]:
         raise UserError(reason)
     if not call.rows:
         return []
+    if isinstance(call.model, StoredModel) and (reason := COMPILED.why_not(call)):
+        if _report is not None:
+            _report_once(f"the network is built, with torch: {reason}", _report)
+        call = call.on_network()
     backend = choose(call)
-    return backend.decode(call) if _report is None else _reported(backend, call, _report)
+    with nullcontext() if isinstance(call.model, StoredModel) else torch.no_grad():
+        return backend.decode(call) if _report is None else _reported(backend, call, _report)
 
 
 _report: Callable[[str], None] | None = None
@@ -185,8 +200,12 @@ def _reported(backend: SearchBackend, call: DecodingCall, report: Callable[[str]
     faster = [f"{name}: {reason}" for name, reason in reasons[: BACKENDS.index(backend)]]
     if names[-1] != backend.name:
         faster.append(f"{backend.name}: its kernels are not loaded yet")
-    line = f"search by {names[-1]}" + (f" ({'; '.join(faster)})" if faster else "")
+    without = ", without torch" if isinstance(call.model, StoredModel) else ""
+    _report_once(f"search by {names[-1]}{without}" + (f" ({'; '.join(faster)})" if faster else ""), report)
+    return hypotheses
+
+
+def _report_once(line: str, report: Callable[[str], None]) -> None:
     if line not in _lines:
         _lines.add(line)
         report(line)
-    return hypotheses

@@ -23,6 +23,7 @@ import numpy as np
 
 from harken.errors import UserError
 from harken.lazy_torch import torch
+from harken.search.stored import StoredModel
 from harken.tasks.artifacts import Artifact
 from harken.tasks.sequence_task import length_batches
 from harken.training.device import choose_device
@@ -128,6 +129,11 @@ class Predictor(Generic[R, M]):
     def device(self) -> torch.device:
         """The device of the model."""
         return next(self.model.parameters()).device
+
+    @property
+    def is_on_cpu(self) -> bool:
+        """Whether the model is on a CPU, as those are that run without their network."""
+        return isinstance(self.model, StoredModel) or self.device.type == "cpu"
 
     def map(
         self,

@@ -170,10 +170,10 @@ def digest_of(tensors: Mapping[str, Tensor | np.ndarray], metadata: Mapping[str,
     digest = hashlib.sha256(json.dumps(sorted(metadata.items())).encode())
     for name in sorted(tensors):
         value = tensors[name]
-        is_array = isinstance(value, np.ndarray)
-        digest.update(f"{name}|{'torch.' if is_array else ''}{value.dtype}|{tuple(value.shape)}|".encode())
-        if is_array:
-            digest.update(np.ascontiguousarray(value).data)
+        prefix = "torch." if isinstance(value, np.ndarray) else ""
+        digest.update(f"{name}|{prefix}{value.dtype}|{tuple(value.shape)}|".encode())
+        if isinstance(value, np.ndarray):
+            digest.update(np.ascontiguousarray(value).tobytes())
         elif value.numel():
             digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

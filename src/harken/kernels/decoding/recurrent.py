@@ -14,8 +14,8 @@ from harken.kernels.decoding.products import INPUTS, STRIDE, round_up
 from harken.kernels.decoding.recurrent_encoder import start
 from harken.kernels.decoding.search import Decoding, Rules, empty_result, make_search, new_search, starts_of
 from harken.kernels.decoding.topk import all_allowed
-from harken.kernels.decoding.weights import OutputLayer, as_array, cache_line_array, pack
-from harken.lazy_torch import torch
+from harken.kernels.decoding.weights import OutputLayer, cache_line_array, pack
+from harken.lazy_torch import as_array, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,7 +54,8 @@ def _joined(cell: Cell) -> list[Linear]:
     none, name = np.zeros(len(cell.weight_ih), np.float32), name_of(cell)
     of_input, of_hidden = as_array(cell.weight_ih), as_array(cell.weight_hh)
     first, second = (none if bias is None else as_array(bias) for bias in (cell.bias_ih, cell.bias_hh))
-    whole, both = np.concatenate((of_input, of_hidden), 1), first + second
+    whole: Any = np.concatenate((of_input, of_hidden), 1)
+    both = first + second
     if cell.kind != "gru":
         return [Linear(whole, both)]
     gates = len(whole) // 3 * 2
@@ -113,17 +114,17 @@ class CompiledRecurrent:
         """The first states and the memory by the model's own encoder, or that of a stored one, which is None; `sizes`
         (B,) are the lengths."""
         if model is None:
-            states, feed, keys, memory = start(self.model, np.asarray(source), sizes)
+            first, constant, keys, memory = start(self.model, np.asarray(source), sizes)
             inside = np.arange(source.shape[1])[None] < sizes[:, None]
-            return self._source(states, feed, None if keys is None else keys[inside], memory[inside])
+            return self._source(first, constant, None if keys is None else keys[inside], memory[inside])
         with torch.inference_mode():
             state = model.decoder.start(model.encode(source, lengths))
         states = torch.stack([torch.stack(layer) for layer in state.layers])  # (L, P, B, H)
         feed = torch.zeros(len(source), self.model.width) if state.feed is None else state.feed
         if state.keys is None:
             return self._source(states, feed, None, None)
-        inside = torch.arange(state.memory.shape[1])[None] < torch.as_tensor(sizes)[:, None]
-        return self._source(states, feed, state.keys[inside], state.memory[inside])
+        within = torch.arange(state.memory.shape[1])[None] < torch.as_tensor(sizes)[:, None]
+        return self._source(states, feed, state.keys[within], state.memory[within])
 
     def _source(self, states: Any, feed: Any, keys: Any, values: Any) -> Source:
         """From the states (L, P, B, H), the feed (B, H), and with attention keys and values of all tokens."""
@@ -146,7 +147,8 @@ class CompiledRecurrent:
 
 def _tiny_call() -> tuple[Any, ...]:
     """The arguments for the smallest model: compiled code depends on types alone, so it stands for all."""
-    table, square = np.zeros((8, 2), np.float32), np.zeros((2, 2), np.float32)
+    table: Any = np.zeros((8, 2), np.float32)
+    square: Any = np.zeros((2, 2), np.float32)
     cell, output = Cell("rnn", square, square, None, None), Linear(table, None, is_output=True)
     model = CompiledRecurrent(Recurrent((cell,), Connections(None, 1), output, 2, 2, table, 1.0))
     states = _padded(np.zeros((1, 1, 1, 2), np.float32))

@@ -5,7 +5,7 @@ The reference is `harken.models.recurrent.encoder` with the bridge of `harken.mo
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -104,9 +104,9 @@ def recurrent_parts(cell: Cell) -> tuple[Linear, Linear]:
 
 def linear(values: Array, layer: Linear) -> Array:
     """W x + b."""
-    weight: Any = layer.weight
+    weight, bias = cast(Array, layer.weight), cast(Array | None, layer.bias)
     product: Array = values @ weight.T
-    return product if layer.bias is None else product + layer.bias  # type: ignore[operator,return-value]
+    return product if bias is None else product + bias
 
 
 def sigmoid(values: Array) -> Array:

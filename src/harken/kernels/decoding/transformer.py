@@ -34,8 +34,8 @@ from harken.kernels.decoding.search import (
 )
 from harken.kernels.decoding.stack import ACTIVATION_TYPE, Blocks, Buffers, encode
 from harken.kernels.decoding.topk import all_allowed
-from harken.kernels.decoding.weights import OutputLayer, as_array, cache_line_array, pack
-from harken.lazy_torch import torch
+from harken.kernels.decoding.weights import OutputLayer, cache_line_array, pack
+from harken.lazy_torch import as_array, torch
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -21,9 +21,10 @@ import numpy as np
 from harken.kernels.decoding.description import Linear, Norm, SpecialTokens
 from harken.kernels.decoding.products import COLUMNS, DEPTH, GROUP, SHIFT, STRIDE, Packed, round_up
 from harken.kernels.decoding.topk import Allowed
+from harken.lazy_torch import as_array
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    pass
 
 
 @dataclass
@@ -49,11 +50,6 @@ def cache_line_array(size: int, dtype: Any) -> Any:
     raw = np.zeros(size * np.dtype(dtype).itemsize + 64, np.uint8)
     skip = -raw.ctypes.data % 64
     return raw[skip : skip + size * np.dtype(dtype).itemsize].view(dtype)
-
-
-def as_array(value: Tensor | np.ndarray) -> np.ndarray:
-    """A tensor on the CPU as an array of the same memory; an array as it is."""
-    return value if isinstance(value, np.ndarray) else value.detach().numpy()
 
 
 def pack(
@@ -145,14 +141,14 @@ class OutputLayer:
         columns[: max(special) + 1] = True  # the kernel knows special tokens by their columns
         tokens = np.flatnonzero(columns)
         whole = as_array(self.layer.weight)
-        bias = None if self.layer.bias is None else as_array(self.layer.bias)[tokens]
+        bias: Any = None if self.layer.bias is None else as_array(self.layer.bias)[tokens]
         known = None
         if self.precision == "int8":
             if self.quantised is None:
                 self.quantised = quantise_weight(whole)
             numbers, scales = self.quantised
             known = numbers[tokens], scales[tokens]
-        weight = whole[tokens] if known is None else known[0]
+        weight: Any = whole[tokens] if known is None else known[0]
         packed = pack([Linear(weight, bias, is_output=True)], [], self.precision, known)
         excluded = np.zeros((len(allowed), round_up(len(tokens), STRIDE)), np.float32)
         excluded[:, : len(tokens)][~allowed[:, tokens]] = -np.inf

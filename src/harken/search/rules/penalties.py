@@ -89,10 +89,10 @@ class Banned(ScoreRule):
         scores = exclude_(scores, self.single)
         for length, rows in self.longer.items():
             if so_far.length >= length - 1:
-                rows = torch.as_tensor(rows, device=scores.device)
+                sequences = torch.as_tensor(rows, device=scores.device)
                 recent = so_far.tokens[:, so_far.length - length + 1 :]  # (R, length - 1)
-                begun = (recent[:, None] == rows[:, :-1]).all(-1)  # (R, M)
-                scores = scores.scatter(1, torch.where(begun, rows[:, -1], PAD), NEG_INF)
+                begun = (recent[:, None] == sequences[:, :-1]).all(-1)  # (R, M)
+                scores = scores.scatter(1, torch.where(begun, sequences[:, -1], PAD), NEG_INF)
         return scores
 
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
 
 
-@no_grad
 def describe(
     translator: Translator,
     sources: Sources,
@@ -59,14 +58,27 @@ def describe(
         )
         for (number, hypothesis), text in zip(rows, outputs, strict=True)
     ]
-    if not (attention or layers) or not rows:
-        return results
+    if (attention or layers) and rows:
+        _attend(translator, sources, rows, results, outputs, layers)
+    return results
+
+
+@no_grad
+def _attend(
+    translator: Translator,
+    sources: Sources,
+    rows: Sequence[tuple[int, Hypothesis]],
+    results: Sequence[Translation],
+    outputs: Sequence[str],
+    layers: bool,
+) -> None:
+    """Give translations of the texts `outputs` their attention, where the model has any."""
     source, lengths, distances = sources.batch([number for number, _ in rows], translator.device)
     target, _ = pad([[BOS, *hypothesis.tokens] for _, hypothesis in rows], eos=False)
     with recording_self_attention(translator.model, layers) as recorded:
         weights = translator.model.attention(source, lengths, target.to(translator.device), distances)
     if weights is None:  # else (B, L, N, T, S)
-        return results
+        return
     aligned = translator.model.alignment(weights).float().cpu().numpy()  # (B, T, S)
     first = 1 if translator.model.alignment_shift else 0
     for row, ((number, hypothesis), result) in enumerate(zip(rows, results, strict=True)):
@@ -92,7 +104,6 @@ def describe(
                 translator.source.pieces(words),
                 translator.target.pieces(pieces),
             )
-    return results
 
 
 def _words(

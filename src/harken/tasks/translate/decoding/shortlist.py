@@ -31,7 +31,7 @@ from harken.lazy_torch import torch
 from harken.metrics.ibm import learn_table
 from harken.tasks.artifacts import ObjectArtifact
 from harken.tasks.translate.sources import encode_pairs
-from harken.training.model_file import load_arrays
+from harken.training.weights import load_arrays, save_tensors
 
 if TYPE_CHECKING:
     from harken.data.io.token_rows import ParallelIds
@@ -89,8 +89,6 @@ class ShortlistTable:
     def save(self, folder: Path) -> None:
         """Into a model folder."""
         arrays = {"offsets": self.offsets, "targets": self.targets, "frequent": self.frequent}
-        from harken.training.weights import save_tensors  # imports torch
-
         tensors = {name: torch.from_numpy(array.astype(np.int32)) for name, array in arrays.items()}
         save_tensors(folder / FILE, {**tensors, "size": torch.tensor([self.size])})
 
