@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -161,6 +161,19 @@ def packed_weights(model: Any, precision: str) -> CompiledTransformer | Compiled
             kind = CompiledRecurrent if isinstance(packed.described, Recurrent) else CompiledTransformer
             packed.weights = kind(packed.described, precision)  # type: ignore[arg-type]
         return packed.weights
+
+
+def compile_kernels() -> Iterator[tuple[str, bool, float]]:
+    """Compile all kernels of the search for this CPU, or load them from disk: for each their name, whether they were on
+    disk, and the seconds that it took."""
+    modules = {"Transformer decoder": Transformer, "recurrent decoder": Recurrent}
+    named = {name: KERNELS[kind].module for name, kind in modules.items()}
+    for name, module in {**named, "digest of weights": "harken.kernels.digest"}.items():
+        started = time.perf_counter()
+        kernels = import_module(module)
+        is_known = kernels.is_compiled()
+        kernels.compile_ahead()
+        yield name, is_known, time.perf_counter() - started
 
 
 def prepare(model: Any, wait: bool = True) -> None:

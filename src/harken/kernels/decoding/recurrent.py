@@ -51,7 +51,8 @@ def _joined(cell: Cell) -> list[Linear]:
     "rnn" and "lstm" have one for all gates; "gru" one for r and z, and for the candidate one of the input and one of h;
     "gru-before" one for r and z, and one of [input; r * h].
     """
-    none, name = np.zeros(len(cell.weight_ih), np.float32), name_of(cell)
+    name = name_of(cell)
+    none: Any = np.zeros(len(cell.weight_ih), np.float32)
     of_input, of_hidden = as_array(cell.weight_ih), as_array(cell.weight_hh)
     first, second = (none if bias is None else as_array(bias) for bias in (cell.bias_ih, cell.bias_hh))
     whole: Any = np.concatenate((of_input, of_hidden), 1)

@@ -83,7 +83,8 @@ class TranslateJob(TranslationOperations, Job):
         return translator
 
     def prepare_opening(self, model: Translator) -> None:
-        store(model)
+        if not store(model):
+            model.translate(str(self.example_input))
 
     def read_files(
         self, model: Translator, files: Sequence[Path], reading: FileReading
