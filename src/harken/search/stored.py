@@ -92,7 +92,7 @@ def flatten(value: Any, names: Mapping[int, str]) -> tuple[str, dict[str, np.nda
             parts = {key: plain(getattr(value, key)) for key in keys}
             if isinstance(value, Stack):
                 parts |= tables(value)
-            return {"kind": type(value).__name__, **parts}
+            return {"part": type(value).__name__, **parts}
         if isinstance(value, tuple):
             return [plain(each) for each in value]
         if value is None or callable(value) or isinstance(value, bool | int | float | str):
@@ -116,9 +116,9 @@ def restored(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         return value
     if "tensor" in value:
         return arrays[value["tensor"]]
-    kind: Any = PARTS[value["kind"]]
+    kind: Any = PARTS[value["part"]]
     tables = {name: arrays[value[name]["table"]] for name in TABLES if value.get(name) is not None}
-    parts = {name: restored(each, arrays) for name, each in value.items() if name != "kind" and name not in tables}
+    parts = {name: restored(each, arrays) for name, each in value.items() if name != "part" and name not in tables}
     return kind(**parts, **{name: table_of(name, table) for name, table in tables.items()})
 
 
