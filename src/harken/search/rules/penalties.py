@@ -112,7 +112,7 @@ class Shortlist(ScoreRule):
     allowed: Tensor | np.ndarray
 
     def __post_init__(self) -> None:
-        self.allowed = np.array(self.allowed)
+        self.allowed = np.asarray(self.allowed).copy()
         self.allowed[..., EOS] = True
 
     def restrict(self, logits: Tensor, so_far: SoFar) -> Tensor:
