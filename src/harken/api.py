@@ -54,6 +54,23 @@ def load(
     return job_of(recipe.task).open(folder, recipe, device)
 
 
+def load_quickly(folder: Path, report: Callable[[str], None]) -> Any:
+    """`load` for a process that applies a model: without torch where the job and the folder allow it.
+
+    Args:
+        report: called with a line about how the model is opened.
+
+    Raises:
+        UserError: as `load`.
+    """
+    from harken.recipe import model_recipe
+    from harken.tasks.registry import job_of
+
+    folder = expand_user(folder)
+    recipe = model_recipe(folder)
+    return job_of(recipe.task).open_quickly(folder, recipe, report)
+
+
 def _load_ensemble(
     folders: list[str | Path], device: str, plugins: Sequence[str], weights: Sequence[float] | None
 ) -> Any:

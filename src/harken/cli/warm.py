@@ -22,8 +22,7 @@ def warm(
     """Compile the kernels of the search for this processor, and prepare models for a quick start.
 
     Kernels are compiled once for a version of harken and a processor, and kept in numba's cache (NUMBA_CACHE_DIR). Of a
-    model the description of its decoder is stored, so that `harken translate` need not import torch; on a GPU a first
-    text compiles the kernels that it needs.
+    translator the description of its decoder is stored, so that `harken translate` need not import torch.
     """
     from harken.search.compiled import compile_kernels, why_not_installed
 

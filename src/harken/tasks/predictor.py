@@ -16,13 +16,14 @@ A subclass says what its folder holds beside the weights and how its network is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
 from harken.errors import UserError
-from harken.lazy_torch import torch
+from harken.lazy_torch import is_loaded, torch
 from harken.search.stored import StoredModel
 from harken.tasks.artifacts import Artifact
 from harken.tasks.sequence_task import length_batches
@@ -150,7 +151,7 @@ class Predictor(Generic[R, M]):
         """
         by_index: dict[int, T] = {}
         for indices in batches:
-            with torch.no_grad():
+            with torch.no_grad() if is_loaded() else nullcontext():
                 results = call(indices)
             by_index.update(zip((int(index) for index in indices), results, strict=True))
             if progress:

@@ -27,8 +27,6 @@ from harken.cli.messages import logger
 from harken.cli.progress import Tick, line_progress, size_of
 from harken.errors import UserError
 from harken.files import open_output
-from harken.kernels.weights import freeze
-from harken.recipe import model_recipe
 from harken.tasks.interface import CommandLine, Reading, is_stdin, search_fields
 from harken.tasks.registry import job_of
 from harken.tasks.translate.files.output_file import Format, OutputFile, one_line, pharaoh, record_of
@@ -93,10 +91,12 @@ def open_translator(folder: Path, report: Callable[[str], None]) -> Translator:
     Raises:
         UserError: it is no model folder, or was trained for another job.
     """
-    recipe = model_recipe(folder)
-    if recipe.task != "translate":
-        raise UserError(other_job(folder, recipe.task, "translate"))
-    translator: Translator = job_of(recipe.task).open_quickly(folder, recipe, report)
+    from harken.api import load_quickly
+    from harken.kernels.weights import freeze
+
+    translator: Translator = load_quickly(folder, report)
+    if translator.recipe.task != "translate":
+        raise UserError(other_job(folder, translator.recipe.task, "translate"))
     freeze(translator)  # the command does not change its weights, so no call need compare them
     return translator
 

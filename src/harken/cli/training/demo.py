@@ -66,6 +66,7 @@ def demo(
         raise UserError(f"--out {out} holds a model of another corpus; choose a new folder for the demo")
     from harken.tasks.registry import job_of
 
+    warm([out])
     pairs = job_of("translate").examples(translator, "test")
     logger.info(f"\nTranslating the {len(pairs):,} sentences of the test set ...")
     with counting("sentences", total=len(pairs)) as tick:

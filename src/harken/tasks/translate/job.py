@@ -83,8 +83,7 @@ class TranslateJob(TranslationOperations, Job):
         return translator
 
     def prepare_opening(self, model: Translator) -> None:
-        if not store(model):
-            model.translate(str(self.example_input))
+        store(model)
 
     def read_files(
         self, model: Translator, files: Sequence[Path], reading: FileReading
