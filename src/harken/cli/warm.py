@@ -10,7 +10,6 @@ import typer
 
 from harken.cli.common import examples, load_with_job
 from harken.cli.messages import logger
-from harken.errors import UserError
 
 
 @examples("harken warm", "harken warm runs/demo")
@@ -24,14 +23,20 @@ def warm(
     Kernels are compiled once for a version of harken and a processor, and kept in numba's cache (NUMBA_CACHE_DIR). Of a
     translator the description of its decoder is stored, so that `harken translate` need not import torch.
     """
-    from harken.search.compiled import compile_kernels, why_not_installed
-
-    if reason := why_not_installed():
-        raise UserError(f"there are no kernels to compile: {reason}")
-    for name, is_known, seconds in compile_kernels():
-        logger.info(f"{name}: {'on disk already, loaded' if is_known else 'compiled'} in {seconds:.1f} s")
+    compile_all()
     for folder in models or []:
         started = time.perf_counter()
         model, job = load_with_job(folder)
         job.prepare_opening(model)
         logger.info(f"{folder}: ready in {time.perf_counter() - started:.1f} s")
+
+
+def compile_all() -> None:
+    """Compile what is not on disk, and say how long it took; where there is no compiler, say so."""
+    from harken.search.compiled import compile_kernels, why_not_installed
+
+    if reason := why_not_installed():
+        logger.info(f"there are no kernels to compile: {reason}")
+        return
+    for name, is_known, seconds in compile_kernels():
+        logger.info(f"{name}: {'on disk already, loaded' if is_known else 'compiled'} in {seconds:.1f} s")

@@ -20,6 +20,7 @@ from harken.cli.common import AsJson, examples, output_folder, print_table
 from harken.cli.jobs.translate import unknown_note
 from harken.cli.messages import logger
 from harken.cli.progress import counting
+from harken.cli.warm import compile_all
 from harken.errors import Interrupted, UserError
 from harken.training.folder import request
 
@@ -66,7 +67,7 @@ def demo(
         raise UserError(f"--out {out} holds a model of another corpus; choose a new folder for the demo")
     from harken.tasks.registry import job_of
 
-    warm([out])
+    compile_all()
     pairs = job_of("translate").examples(translator, "test")
     logger.info(f"\nTranslating the {len(pairs):,} sentences of the test set ...")
     with counting("sentences", total=len(pairs)) as tick:
