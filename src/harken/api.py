@@ -54,7 +54,7 @@ def load(
     return job_of(recipe.task).open(folder, recipe, device)
 
 
-def load_quickly(folder: Path, report: Callable[[str], None]) -> Any:
+def load_quickly(folder: Path, report: Callable[[str], None], device: str = "auto") -> Any:
     """`load` for a process that applies a model: without torch where the job and the folder allow it.
 
     Args:
@@ -68,7 +68,7 @@ def load_quickly(folder: Path, report: Callable[[str], None]) -> Any:
 
     folder = expand_user(folder)
     recipe = model_recipe(folder)
-    return job_of(recipe.task).open_quickly(folder, recipe, report)
+    return job_of(recipe.task).open_quickly(folder, recipe, device, report)
 
 
 def _load_ensemble(

@@ -163,6 +163,12 @@ def packed_weights(model: Any, precision: str) -> CompiledTransformer | Compiled
         return packed.weights
 
 
+def are_compiled(described: Transformer | Recurrent) -> bool:
+    """Whether the kernels that decode a description are on disk for this CPU, so that they need not be compiled."""
+    is_compiled: bool = import_module(KERNELS[type(described)].module).is_compiled()
+    return is_compiled
+
+
 def compile_kernels() -> Iterator[tuple[str, bool, float]]:
     """Compile all kernels of the search for this CPU, or load them from disk: for each their name, whether they were on
     disk, and the seconds that it took."""

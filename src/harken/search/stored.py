@@ -42,10 +42,17 @@ TABLES = ("positions", "angles", "biases")  # of a `Stack`
 
 
 class StoredModel:
-    """A model that the compiled search decodes by a stored description; `network` builds it where another needs it."""
+    """A model that the compiled search decodes by a stored description; `network` builds it where another needs it.
 
-    def __init__(self, described: Transformer | Recurrent, build: Callable[[], nn.Module]) -> None:
-        self.described, self._build = described, build
+    Args:
+        build: builds the network.
+        facts: what was stored about it, beside the description.
+    """
+
+    def __init__(
+        self, described: Transformer | Recurrent, build: Callable[[], nn.Module], facts: Mapping[str, Any]
+    ) -> None:
+        self.described, self._build, self.facts = described, build, facts
 
     @cached_property
     def network(self) -> nn.Module:

@@ -267,7 +267,7 @@ class Job:
             model.model.register_forward_hook(check_outputs)
         return model
 
-    def open_quickly(self, folder: Path, recipe: Any, report: Callable[[str], None]) -> Any:
+    def open_quickly(self, folder: Path, recipe: Any, device: str, report: Callable[[str], None]) -> Any:
         """The model of a finished folder for a process that applies it; by default that of `open`.
 
         Args:
@@ -276,7 +276,7 @@ class Job:
         Raises:
             UserError: the folder does not hold together.
         """
-        return self.open(folder, recipe, "auto")
+        return self.open(folder, recipe, device)
 
     def prepare_opening(self, model: Any) -> None:
         """Store what `open_quickly` needs of a loaded model."""

@@ -62,6 +62,18 @@ def require_texts(texts: Any) -> list[str]:
     return listed
 
 
+def network_facts(predictor: Any) -> dict[str, Any]:
+    """The number of parameters of a loaded model, and whether it has recurrent layers to look into."""
+    if isinstance(predictor.model, StoredModel):
+        return dict(predictor.model.facts)
+    from harken.inspection.measures.tracing import is_traceable  # imports torch
+
+    return {
+        "parameters": sum(parameter.numel() for parameter in predictor.model.parameters()),
+        "recurrent": any(is_traceable(module) for module in predictor.model.modules()),
+    }
+
+
 class Rows(Protocol):
     """Sequences that can be gathered into a padded batch: `harken.data.io.token_rows.TokenRows` and the like."""
 

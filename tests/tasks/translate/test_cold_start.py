@@ -1,5 +1,6 @@
 """Translators that are opened without torch: the same results, and the network where the stored form does not serve."""
 
+import json
 import os
 import subprocess
 import sys
@@ -14,8 +15,10 @@ import harken
 from harken.recipe import load_recipe, model_recipe
 from harken.search.dispatch import report_backends
 from harken.search.stored import LONGEST, StoredModel
+from harken.tasks.predictor import network_facts
 from harken.tasks.translate import cold_start
 from harken.tasks.translate.cold_start import open_stored, store, why_not_stored
+from harken.tasks.translate.job import JOB
 from harken.tasks.translate.translator import Translator
 from harken.training.weights import load_tensors, save_tensors
 
@@ -88,6 +91,10 @@ def opened(folder: Path) -> Translator:
     return translator
 
 
+def store_facts(model: Translator) -> bool:
+    return store(model, network_facts(model) | JOB.facts(model))
+
+
 def assert_equal_results(one: Translator, other: Translator, **search: Any) -> None:
     first, second = (
         model.nbest(ENGLISH, 2 if search.get("beam", 1) > 1 else 1, attention=False, **search) for model in (one, other)
@@ -103,7 +110,7 @@ def assert_equal_results(one: Translator, other: Translator, **search: Any) -> N
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_translates_as_its_network(folders: Callable[[str], Path], form: str) -> None:
     network = network_of(folders(form))
-    assert store(network)
+    assert store_facts(network)
     stored = opened(folders(form))
     assert_equal_results(network, stored, beam=3)
     assert_equal_results(network, stored, beam=1)
@@ -115,20 +122,20 @@ def test_every_search_gives_what_the_network_gives(
     folders: Callable[[str], Path], form: str, search: dict[str, Any]
 ) -> None:
     network = network_of(folders(form))
-    assert store(network)
+    assert store_facts(network)
     assert_equal_results(network, opened(folders(form)), **search)
 
 
 @pytest.mark.parametrize("form", ["transformer", "attention"])
 def test_int8_gives_what_the_network_gives(folders: Callable[[str], Path], form: str) -> None:
     network = network_of(folders(form))
-    assert store(network)
+    assert store_facts(network)
     assert_equal_results(network, opened(folders(form)), precision="int8", beam=3)
 
 
 def test_what_the_stored_form_does_not_serve_is_left_to_the_network(folders: Callable[[str], Path]) -> None:
     network = network_of(folders("transformer"))
-    assert store(network)
+    assert store_facts(network)
     built, lines = list[Any](), list[str]()
 
     def build() -> Any:
@@ -157,7 +164,7 @@ def test_changed_weights_a_changed_recipe_and_a_damaged_file_make_the_descriptio
     folder = write_model(tmp_path / "model", "transformer")
     recipe = model_recipe(folder)
     assert why_not_stored(folder, recipe) == "no description of its decoder is stored yet"
-    assert store(network_of(folder)) and why_not_stored(folder, recipe) is None
+    assert store_facts(network_of(folder)) and why_not_stored(folder, recipe) is None
     other = load_recipe(folder / "recipe.toml", ["model.alignment_layer=-1", "model.alignment_heads=[0]"])
     assert why_not_stored(folder, other) is not None
     (file,) = cache.iterdir()
@@ -170,7 +177,7 @@ def test_changed_weights_a_changed_recipe_and_a_damaged_file_make_the_descriptio
     save_tensors(folder / "model.safetensors", {name: value * 0.5 for name, value in tensors.items()})
     assert why_not_stored(folder, recipe) == "no description of its decoder is stored yet"
     changed = network_of(folder)
-    assert store(changed)
+    assert store_facts(changed)
     assert_equal_results(changed, opened(folder), beam=1)
     after = opened(folder).translate(ENGLISH, beam=1, attention=False)
     assert [best.score for best in after] != [best.score for best in before]
@@ -178,7 +185,7 @@ def test_changed_weights_a_changed_recipe_and_a_damaged_file_make_the_descriptio
 
 def test_a_damaged_model_file_is_refused(folders: Callable[[str], Path], tmp_path: Path) -> None:
     folder = write_model(tmp_path / "model", "transformer")
-    store(network_of(folder))
+    store_facts(network_of(folder))
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-4] + b"\x01\x02\x03\x04")
     with pytest.raises(harken.UserError, match="does not match its checksum"):
@@ -188,7 +195,7 @@ def test_a_damaged_model_file_is_refused(folders: Callable[[str], Path], tmp_pat
 def test_models_without_a_description_are_opened_with_their_network(tmp_path: Path, cache: Path) -> None:
     KINDS["convolutional"] = ["phrasebook-convolutional", "model.width=16", "model.embedding=8"]
     folder = write_model(tmp_path / "model", "convolutional")
-    assert not store(network_of(folder)) and not cache.exists()
+    assert not store_facts(network_of(folder)) and not cache.exists()
 
 
 def test_translate_imports_no_torch_once_the_description_is_stored(folders: Callable[[str], Path], cache: Path) -> None:
@@ -219,8 +226,42 @@ def test_a_gpu_takes_the_network(folders: Callable[[str], Path], monkeypatch: py
 
 def test_a_stored_model_is_its_network_to_others(folders: Callable[[str], Path]) -> None:
     network = network_of(folders("transformer"))
-    assert store(network)
+    assert store_facts(network)
     translator = open_stored(folders("transformer"), network.recipe, lambda: network.model)
     assert translator is not None and isinstance(translator.model, StoredModel)
     assert translator.align(ENGLISH[0], "le chat").score == pytest.approx(network.align(ENGLISH[0], "le chat").score)
     assert str(translator.device) == "cpu" and translator.is_on_cpu
+
+
+WORKER = """
+import json, sys
+from harken.serving.engine.worker import WorkerLoop
+sent = []
+loop = WorkerLoop(sent.append, "cpu", prepare=True)
+operations = json.loads(sys.argv[2])
+loop._do_load("m", sys.argv[1])
+for number, operation in enumerate(operations):
+    loop.put(("batch", number, "m", operation, {}, [{"text": "the black cat"}]))
+loop.put(("stop",))
+loop.run()
+print(json.dumps([sent, "torch" in sys.modules]))
+"""
+
+
+def test_a_worker_serves_translations_without_torch_and_builds_the_network_to_look_inside(
+    folders: Callable[[str], Path],
+) -> None:
+    folder = folders("attention")
+
+    def serve(*operations: str) -> tuple[list[Any], bool]:
+        command = [sys.executable, "-c", WORKER, str(folder), json.dumps(operations)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
+        sent, has_torch = json.loads(done.stdout)
+        return sent, has_torch
+
+    first, with_torch = serve("translate")
+    second, without_torch = serve("translate")
+    assert (with_torch, without_torch) == (True, False)
+    assert first == second and first[0][0] == "loaded" and first[-1][0] == "result"
+    both, has_torch = serve("translate", "attention")
+    assert has_torch and both[-1][0] == "result" and both[-1][2][0]["layers"]

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,18 +17,22 @@ import numpy as np
 from harken.data.tokenizers.marks import add_marks
 from harken.errors import UserError
 from harken.machine import may_have_gpu
-from harken.search.compiled import describe, why_not_installed
+from harken.search.compiled import are_compiled, describe, why_not_installed
 from harken.search.stored import StoredModel, file_of, flatten, is_complete, restored
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.translator import TOKENIZERS, Translator
 from harken.training.folder import MODEL
 from harken.training.weights import BASE, DIGEST, load_arrays, save_tensors, state_of, stored_metadata
 
-DESCRIPTION = "description"  # key of the metadata
+DESCRIPTION, FACTS = "description", "facts"  # keys of the metadata
 
 
-def store(translator: Translator) -> bool:
-    """Write the description of a translator's decoder into the cache; False where it has none or cannot be written."""
+def store(translator: Translator, facts: Mapping[str, Any]) -> bool:
+    """Write the description of a translator's decoder into the cache; False where it has none or cannot be written.
+
+    Args:
+        facts: what else is told of a translator without its network, in values of JSON.
+    """
     from harken.lazy_torch import torch
 
     folder = translator.folder
@@ -44,17 +48,17 @@ def store(translator: Translator) -> bool:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        save_tensors(path, tensors, {DESCRIPTION: text})
+        save_tensors(path, tensors, {DESCRIPTION: text, FACTS: json.dumps(facts)})
     except (OSError, UserError):  # the cache cannot be written: the network is built each time
         return False
     return True
 
 
-def why_not_stored(folder: Path, recipe: TranslateRecipe) -> str | None:
+def why_not_stored(folder: Path, recipe: TranslateRecipe, device: str = "auto") -> str | None:
     """The reason for which a folder is opened with its network; None: it is opened without torch."""
     if reason := why_not_installed():
         return reason
-    if may_have_gpu():
+    if device != "cpu" and (device != "auto" or may_have_gpu()):
         return "there may be a GPU"
     path = _file(folder, recipe)
     if path is None:
@@ -63,7 +67,7 @@ def why_not_stored(folder: Path, recipe: TranslateRecipe) -> str | None:
 
 
 def open_stored(folder: Path, recipe: TranslateRecipe, build: Callable[[], Any]) -> Translator | None:
-    """A translator without its network; None where its description is damaged or does not fit.
+    """A translator without its network; None where its description is damaged, or its kernels have to be compiled.
 
     Args:
         build: gives the network where something needs it.
@@ -79,9 +83,9 @@ def open_stored(folder: Path, recipe: TranslateRecipe, build: Callable[[], Any])
     with suppress(UserError, KeyError, TypeError, ValueError):
         own, metadata = load_arrays(path) if path is not None else ({}, {})
         described = restored(json.loads(metadata[DESCRIPTION]), {**arrays, **own})
+        model: Any = StoredModel(described, build, json.loads(metadata[FACTS]))
         source, target = add_marks(recipe, *TOKENIZERS.load(folder))
-        model: Any = StoredModel(described, build)
-        return Translator(recipe, model, source, target, folder)
+        return Translator(recipe, model, source, target, folder) if are_compiled(described) else None
     return None
 
 

@@ -17,7 +17,7 @@ from harken.errors import UserError
 from harken.metrics import compare_systems
 from harken.tasks.artifacts import Artifact
 from harken.tasks.job import FileReading, Job, Prepared
-from harken.tasks.predictor import Progress
+from harken.tasks.predictor import Progress, network_facts
 from harken.tasks.scores import Scores, bleu_on_card
 from harken.tasks.translate.cold_start import open_stored, store, why_not_stored
 from harken.tasks.translate.decoding.shortlist import SHORTLIST
@@ -65,25 +65,27 @@ class TranslateJob(TranslationOperations, Job):
 
         return prepare_run(recipe, corpus, folder, resuming)
 
-    def open_quickly(self, folder: Path, recipe: TranslateRecipe, report: Callable[[str], None]) -> Translator:
+    def open_quickly(
+        self, folder: Path, recipe: TranslateRecipe, device: str, report: Callable[[str], None]
+    ) -> Translator:
         """The translator without torch, by the stored description of its decoder; with its network where there is none.
 
         Args:
             report: called with the reason for which the network is built.
         """
-        reason = why_not_stored(folder, recipe)
+        reason = why_not_stored(folder, recipe, device)
         if reason is None:
             translator = open_stored(folder, recipe, lambda: self.open(folder, recipe, "cpu").model)
             if translator is not None:
                 return translator
-            reason = "the stored description is damaged"
+            reason = "its stored description is damaged, or the kernels are not compiled (harken warm)"
         report(f"the network is built, with torch: {reason}")
-        translator = self.open(folder, recipe, "auto")
+        translator = self.open(folder, recipe, device)
         self.prepare_opening(translator)
         return translator
 
     def prepare_opening(self, model: Translator) -> None:
-        store(model)
+        store(model, network_facts(model) | self.facts(model))
 
     def read_files(
         self, model: Translator, files: Sequence[Path], reading: FileReading

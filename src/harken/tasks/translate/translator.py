@@ -27,6 +27,7 @@ from harken.lazy_torch import torch
 from harken.models.config import longest_of
 from harken.search.compiled import prepare
 from harken.search.descriptions import SearchKeys, TextKeys
+from harken.search.stored import network_of
 from harken.tasks.artifacts import TokenizerPairArtifact
 from harken.tasks.keywords import show_keywords
 from harken.tasks.predictor import Predictor, Progress, require_texts
@@ -92,6 +93,11 @@ class Translator(Predictor[TranslateRecipe, "TranslationModel"]):
         self.threads = ThreadTuner(self.model)
         self.seen_words = SeenWords() if folder is None else SEEN_WORDS.load(folder)
         self.placeholders = Placeholders.of(recipe.data.markup, source, target)
+
+    def build_network(self) -> None:
+        """Build the network of a model that runs without it."""
+        self.model = network_of(self.model)
+        self.threads.model = self.model
 
     def with_ensemble(self, others: Sequence[Translator], weights: Sequence[float] | None = None) -> Self:
         """The same translator, whose searches average its distributions with those of others.
