@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import harken
+from harken.cli.warm import warm
 from harken.recipe import load_recipe, model_recipe
 from harken.search.dispatch import report_backends
 from harken.search.stored import LONGEST, StoredModel
@@ -265,3 +266,31 @@ def test_a_worker_serves_translations_without_torch_and_builds_the_network_to_lo
     assert first == second and first[0][0] == "loaded" and first[-1][0] == "result"
     both, has_torch = serve("translate", "attention")
     assert has_torch and both[-1][0] == "result" and both[-1][2][0]["layers"]
+
+
+def test_warm_compiles_the_kernels_and_stores_the_description(
+    folders: Callable[[str], Path], cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = folders("transformer")
+    warm([folder])
+    notes = capsys.readouterr().err.splitlines()
+    assert [note.split(":")[0] for note in notes[:3]] == [
+        "Transformer decoder",
+        "recurrent decoder",
+        "digest of weights",
+    ]
+    assert str(notes[3]).startswith(f"{folder}: ready in ") and len(list(cache.iterdir())) == 1
+    assert why_not_stored(folder, model_recipe(folder)) is None
+    warm([])
+    assert all("on disk already" in note for note in capsys.readouterr().err.splitlines())
+
+
+def test_kernels_that_have_to_be_compiled_are_not_waited_for(
+    folders: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network, lines = network_of(folders("transformer")), list[str]()
+    assert store_facts(network)
+    monkeypatch.setattr(cold_start, "are_compiled", lambda described: False)
+    opened_model = JOB.open_quickly(folders("transformer"), network.recipe, "cpu", lines.append)
+    assert not isinstance(opened_model.model, StoredModel)
+    assert len(lines) == 1 and "the kernels are not compiled" in lines[0]
