@@ -24,6 +24,8 @@ COPY pyproject.toml README.md LICENSE /src/
 COPY src /src/src
 COPY docs/learn /src/docs/learn
 RUN /opt/harken/bin/pip install --no-cache-dir --no-deps --no-build-isolation /src
+# Kernels for the processor of this machine; on another they are compiled when a server first needs them.
+RUN NUMBA_CACHE_DIR=/opt/harken/share/harken/kernels /opt/harken/bin/harken warm
 
 FROM python:3.11-slim
 RUN useradd --system --uid 10001 --no-create-home harken && install --directory --owner=10001 /state

@@ -11,7 +11,7 @@ import harken
 PACKAGE = Path(harken.__file__).parent
 
 # Package, or module at the top -> what it may import of harken beside itself and `BASE`.
-BASE = {"errors", "files", "machine", "paths", "worker_pool"}
+BASE = {"errors", "files", "lazy_torch", "machine", "paths", "worker_pool"}
 INNER_PACKAGES = {"nn", "kernels", "models", "data", "training", "search", "metrics", "inspection"}
 RUNS = {"plan", "run_folders", "run", "train_module", "checking", "card"}  # from a recipe to a model folder
 ALLOWED = {
@@ -41,6 +41,7 @@ ALLOWED = {
     | {"adopt", "learn", "sweeps", "tasks"},
     "errors": set[str](),
     "files": set[str](),
+    "lazy_torch": set[str](),
     "machine": set[str](),
     "paths": set[str](),
     "worker_pool": set[str](),

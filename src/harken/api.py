@@ -43,21 +43,32 @@ def load(
         return _load_ensemble(list(folder), device, plugins, weights)
     if weights is not None:
         raise UserError("weights= is for an ensemble; give a list of folders, or leave it out")
-    from harken.models.base import check_outputs
     from harken.recipe import model_recipe
     from harken.registry import import_plugins
     from harken.tasks.registry import job_of
-    from harken.training.weights import fitting_weights
 
     import_plugins(plugins)
 
     folder = expand_user(folder)
     recipe = model_recipe(folder)
-    with fitting_weights(folder):
-        model = job_of(recipe.task).load(folder, recipe, device)
-    if hasattr(model, "model"):  # a job of one's own may give any object
-        model.model.register_forward_hook(check_outputs)
-    return model
+    return job_of(recipe.task).open(folder, recipe, device)
+
+
+def load_quickly(folder: Path, report: Callable[[str], None], device: str = "auto") -> Any:
+    """`load` for a process that applies a model: without torch where the job and the folder allow it.
+
+    Args:
+        report: called with a line about how the model is opened.
+
+    Raises:
+        UserError: as `load`.
+    """
+    from harken.recipe import model_recipe
+    from harken.tasks.registry import job_of
+
+    folder = expand_user(folder)
+    recipe = model_recipe(folder)
+    return job_of(recipe.task).open_quickly(folder, recipe, device, report)
 
 
 def _load_ensemble(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 from harken.errors import UserError
 
 CAN_FORK = hasattr(os, "fork")  # not on Windows
+GPU_DEVICES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")  # of NVIDIA, under WSL, of AMD
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")  # lines "number:controllers:path"; of version 2 without controllers
 
@@ -33,6 +35,13 @@ def available_memory() -> int:
         return int(psutil.virtual_memory().total)
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([physical, *_memory_limits()])
+
+
+def may_have_gpu() -> bool:
+    """Whether torch may find a GPU, by the files of its driver; False only where it certainly does not."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1") or sys.platform == "darwin":
+        return False
+    return not CAN_FORK or any(Path(device).exists() for device in GPU_DEVICES)
 
 
 def is_alive(pid: int) -> bool:

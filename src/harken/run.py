@@ -82,7 +82,9 @@ def run_recipe(
                 display.log(f"{name}: {row}")
         if group is not None:
             group.broadcast("written")
-        return job.load(folder, recipe, recipe.train.device if group is None else str(group.device))
+        model = job.load(folder, recipe, recipe.train.device if group is None else str(group.device))
+        job.prepare_opening(model)
+        return model
 
 
 def follow_recipe(folder: Path, table: Table | None = None) -> Any:

@@ -130,6 +130,9 @@ class FakeApi(ModuleType):
         self.loaded.append(FakeTranslator(str(folder), self.attends))
         return self.loaded[-1]
 
+    def load_quickly(self, folder: str | Path, report: Callable[[str], None]) -> FakeTranslator:
+        return self.load(folder)
+
     def train(
         self,
         recipe: str,

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +14,8 @@ from harken.training.device import ISA, SAFE_ISA, choose_device, choose_precisio
 
 
 @pytest.fixture(autouse=True)
-def _asked_anew() -> Iterator[None]:
+def _asked_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     device.bfloat16_speedup.cache_clear()
     yield
     device.bfloat16_speedup.cache_clear()
@@ -74,6 +76,18 @@ def test_the_trial_is_made_once(trials: Callable) -> None:
     made = trials(2.0)
     assert [choose_precision("auto", "cpu") for _ in range(3)] == ["bfloat16"] * 3
     assert made == [None]
+
+
+def test_what_was_measured_is_kept_for_later_processes_with_the_same_instruction_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(device, "_TRIAL", "import time; print(1 + time.time() % 1)")
+    first = device.bfloat16_speedup()
+    device.bfloat16_speedup.cache_clear()
+    assert device.bfloat16_speedup() == first
+    monkeypatch.setenv(ISA, SAFE_ISA)
+    device.bfloat16_speedup.cache_clear()
+    assert device.bfloat16_speedup() != first
 
 
 @pytest.mark.parametrize(

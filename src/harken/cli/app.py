@@ -36,6 +36,7 @@ from harken.cli.training.recipes import recipes
 from harken.cli.training.runs import runs
 from harken.cli.training.sweep import sweep
 from harken.cli.training.train import train
+from harken.cli.warm import warm
 
 app = typer.Typer(
     cls=JobGroup,
@@ -50,7 +51,7 @@ add_commands(app, average, export, clean, backtranslate)
 add_command(app, predict, context_settings=PASSED_ON)
 add_job_commands(app)
 add_command(app, score)
-add_commands(app, attention, beam, inspect, ladder, table2, lab, learn, serve, studio)
+add_commands(app, attention, beam, inspect, ladder, table2, lab, learn, serve, studio, warm)
 app.add_typer(embed, name="embed")
 
 

@@ -116,9 +116,8 @@ class Blocks:
         self.past, self.memory, self.memory_mask = past, memory, memory_mask
         self.keys: list[str] = []
         self.contents: list[str] = []
-        table = stack.distance_bias(torch.arange(1 - LENGTH, LENGTH))
-        if table is not None:
-            bias = self._distance_bias(table)
+        if stack.biases is not None:
+            bias = self._distance_bias(stack.biases(LENGTH))
             mask = bias if mask is None else graph.add("Add", mask, bias)
         self.mask = mask
 

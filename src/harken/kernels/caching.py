@@ -6,22 +6,30 @@ numba keys its cache by the called function's own file, the argument types, and 
 numba's index gives the files of a function's signatures numbers. Two processes that compile different signatures at
 once write them to one file, and a later process runs the code of one with the arguments of the other, which corrupts
 its memory. Here every key has a file of its own.
+
+Code compiled when the package was installed, with `NUMBA_CACHE_DIR` set to `INSTALLED`, is read where the cache
+folder has none.
 """
 
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from pickle import UnpicklingError
+from pickle import Unpickler, UnpicklingError
 from typing import Any
 
 import numba
+from numba.core import environment
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.runtime import rtsys
 
 from harken.kernels import numba_math
+
+INSTALLED = Path(sys.prefix) / "share" / "harken" / "kernels"
 
 
 @lru_cache
@@ -34,26 +42,59 @@ def digest_of(folder: Path) -> str:
 class _FilePerKey(IndexDataCacheFile):
     """A file for each key, named by its digest."""
 
-    def path(self, key: Any) -> str:
-        named = repr((key, self._source_stamp, self._version))
-        digest = hashlib.sha256(named.encode()).hexdigest()[:24]
-        return str(self._data_path(f"{self._index_name.removesuffix('.nbi')}.{digest}.nbc"))
+    def path(self, key: Any) -> Path:
+        digest = hashlib.sha256(repr((key, self._version)).encode()).hexdigest()[:24]
+        return Path(self._data_path(f"{self._index_name.removesuffix('.nbi')}.{digest}.nbc"))
+
+    def files(self, key: Any) -> list[Path]:
+        """The files that have the code of a key: in the cache folder, and as installed."""
+        path = self.path(key)
+        return [file for file in (path, *INSTALLED.glob(f"*/{path.name}")) if file.is_file()]
 
     def save(self, key: Any, data: Any) -> None:
-        self._save_data(self.path(key), data)
+        self._save_data(str(self.path(key)), data)
 
     def load(self, key: Any) -> Any:
-        with suppress(OSError, EOFError, UnpicklingError):  # none, or a damaged one: compile again
-            return self._load_data(self.path(key))
-        return None
+        for path in self.files(key):
+            with suppress(OSError, EOFError, UnpicklingError), path.open("rb") as file:
+                return _Unpickler(file).load()
+        return None  # there is none, or a damaged one: compile again
+
+
+class _Unpickler(Unpickler):
+    """Reads compiled code without importing the modules of numba whose functions it has inlined.
+
+    numba gives each of them an environment with the names of its module, which only its object mode looks up; importing
+    those modules takes longer than loading the code.
+    """
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == (environment.__name__, environment._rebuild_env.__name__):
+            return _environment
+        return super().find_class(module, name)
+
+
+def _environment(module: str, constants: list[Any], name: str) -> Any:
+    if environment.lookup_environment(name) is not None or module in sys.modules:
+        return environment._rebuild_env(module, constants, name)
+    rebuilt = environment.Environment({"__name__": module})
+    rebuilt.consts[:], rebuilt.env_name = constants, name
+    environment.Environment._memo[name] = rebuilt
+    return rebuilt
 
 
 class _PackageCache(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        stamp = self._impl.locator.get_source_stamp()
-        self._cache_file = _FilePerKey(self._cache_path, self._impl.filename_base, stamp)
+        self._cache_file = _FilePerKey(self._cache_path, self._impl.filename_base, None)  # the digest is its stamp
         self._digest = digest_of(Path(function.__code__.co_filename).parent)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Compiled code from disk, without numba's tables for compiling, which take longer to import than the code
+        takes to load; numba imports them where a function is compiled after all."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
 
     def _index_key(self, signature: Any, codegen: Any) -> Any:
         return (*super()._index_key(signature, codegen), self._digest)
@@ -76,4 +117,4 @@ def is_cached(dispatcher: Any, arguments: tuple[Any, ...]) -> bool:
     if not isinstance(cache, _PackageCache):
         return False
     key = cache._index_key(signature, dispatcher.targetctx.codegen())
-    return Path(cache._cache_file.path(key)).is_file()
+    return bool(cache._cache_file.files(key))

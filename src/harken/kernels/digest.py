@@ -14,14 +14,16 @@ All w_i are odd, so a change of one number is always noticed; changes of several
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
 from numba.extending import intrinsic
-from torch import Tensor
 
-from harken.kernels.caching import cached_njit
+from harken.kernels.caching import cached_njit, is_cached
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MULTIPLIER = np.uint32(2654435761)  # of Knuth's multiplicative hashing
 FACTOR = np.uint64(0x9E3779B97F4A7C15)  # between storages: 2^64 divided by the golden ratio
@@ -62,3 +64,13 @@ def digest(storages: Any) -> Any:
             part = part * np.uint64(257) + np.uint64(rest[index])
         total = total * FACTOR + part
     return total
+
+
+def is_compiled() -> bool:
+    """Whether the compiled function is in this process or on disk for this CPU."""
+    return is_cached(digest, (extents([]),))
+
+
+def compile_ahead() -> None:
+    """Compiles the function, or loads it from disk."""
+    digest(extents([]))

@@ -16,11 +16,13 @@ CUDA graphs. So a snapshot compares contents: a digest of all bytes, which takes
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
-from torch import Tensor, nn
-from torch.nn.modules import module as torch_module
+from harken.lazy_torch import is_loaded, torch
+
+if TYPE_CHECKING:
+    from torch import nn
 
 Entry = TypeVar("Entry")
 
@@ -29,7 +31,8 @@ class ModelCache(Generic[Entry]):
     """An entry for each model, made when it is first asked for."""
 
     def __init__(self, make: Callable[[], Entry]) -> None:
-        self._make, self._entries = make, WeakKeyDictionary[nn.Module, Entry]()
+        self._make = make
+        self._entries: WeakKeyDictionary[nn.Module, Entry] = WeakKeyDictionary()
         _CACHES.append(self)
 
     def of(self, model: nn.Module) -> Entry:
@@ -60,8 +63,10 @@ def freeze(model: Any) -> None:
     Args:
         model: a network, or an object that may have one as its attribute `model`, as those of `harken.load` do.
     """
-    network = model if isinstance(model, nn.Module) else getattr(model, "model", None)
-    if isinstance(network, nn.Module):
+    if not is_loaded():  # then there is no network
+        return
+    network = model if isinstance(model, torch.nn.Module) else getattr(model, "model", None)
+    if isinstance(network, torch.nn.Module):
         _frozen.add(network)
 
 
@@ -82,7 +87,7 @@ class Snapshot:
         for module in model.modules():
             tables: list[dict[str, Any]] = [module._modules, module._parameters, module._buffers]
             self._parts += [(members, name, member) for members in tables for name, member in members.items()]
-        self._tensors = [part for _, _, part in self._parts if isinstance(part, Tensor)]
+        self._tensors = [part for _, _, part in self._parts if isinstance(part, torch.Tensor)]
         self._addresses = self._current_addresses()
         self._digest: int | None = None
         if contents:
@@ -106,7 +111,8 @@ class Snapshot:
 
 def has_hooks(owner: nn.Module) -> bool:
     """Whether a submodule has hooks, which a fast path would not call."""
-    if torch_module._global_forward_hooks or torch_module._global_forward_pre_hooks:
+    modules = torch.nn.modules.module
+    if modules._global_forward_hooks or modules._global_forward_pre_hooks:
         return True
     left = [*owner._modules.values()]  # `modules()` takes three times as long
     while left:

@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -28,13 +28,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import nn
 
 from harken.errors import UserError
 from harken.kernels.decoding.description import Recurrent, Transformer
 from harken.kernels.settings import kernels_enabled
 from harken.kernels.weights import ModelCache, Snapshot, has_hooks, is_frozen
+from harken.lazy_torch import num_threads, torch
 from harken.machine import CAN_FORK
 from harken.search.ensemble import Ensemble
 from harken.search.hypotheses import Hypothesis, added_by_rules, refuse_empty
@@ -43,9 +42,12 @@ from harken.search.rules.base import SoFar
 from harken.search.rules.fusion import LanguageModelFusion
 from harken.search.rules.penalties import Shortlist
 from harken.search.rules.prefix import ForcedFirst
+from harken.search.stored import StoredModel
 from harken.search.streaming import CertainPrefix
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from harken.kernels.decoding.recurrent import CompiledRecurrent
     from harken.kernels.decoding.search import Rules, Search, SearchResult
     from harken.kernels.decoding.transformer import CompiledTransformer
@@ -131,7 +133,9 @@ def _has_kernels(described: Transformer | Recurrent | None) -> bool:
 
 def describe(model: Any) -> Transformer | Recurrent | None:
     """The tensors of a model that is supported: in float32 on a CPU, not in training, without hooks."""
-    if not _NUMBA or not isinstance(model, nn.Module) or model.training or torch.is_autocast_enabled("cpu"):
+    if isinstance(model, StoredModel):
+        return model.described
+    if not _NUMBA or not isinstance(model, torch.nn.Module) or model.training or torch.is_autocast_enabled("cpu"):
         return None
     if has_hooks(model):
         return None
@@ -142,20 +146,40 @@ def describe(model: Any) -> Transformer | Recurrent | None:
         return packed.described
 
 
-def packed_weights(model: nn.Module, precision: str) -> CompiledTransformer | CompiledRecurrent:
+def packed_weights(model: Any, precision: str) -> CompiledTransformer | CompiledRecurrent:
     """The packed weights of a model that is supported, packed again where they have changed."""
     from harken.kernels.decoding.recurrent import CompiledRecurrent
     from harken.kernels.decoding.transformer import CompiledTransformer
 
     with _lock:
         packed = _MODELS.of(model)
-        is_known = packed.weights is not None and is_frozen(model)
-        if packed.snapshot is None or not (is_known or packed.snapshot.is_current()):
+        if isinstance(model, StoredModel):
+            packed.described = model.described
+        elif packed.snapshot is None or not ((packed.weights and is_frozen(model)) or packed.snapshot.is_current()):
             packed.describe(model, contents=True)
         if packed.weights is None or packed.weights.precision != precision:
             kind = CompiledRecurrent if isinstance(packed.described, Recurrent) else CompiledTransformer
             packed.weights = kind(packed.described, precision)  # type: ignore[arg-type]
         return packed.weights
+
+
+def are_compiled(described: Transformer | Recurrent) -> bool:
+    """Whether the kernels that decode a description are on disk for this CPU, so that they need not be compiled."""
+    is_compiled: bool = import_module(KERNELS[type(described)].module).is_compiled()
+    return is_compiled
+
+
+def compile_kernels() -> Iterator[tuple[str, bool, float]]:
+    """Compile all kernels of the search for this CPU, or load them from disk: for each their name, whether they were on
+    disk, and the seconds that it took."""
+    modules = {"Transformer decoder": Transformer, "recurrent decoder": Recurrent}
+    named = {name: KERNELS[kind].module for name, kind in modules.items()}
+    for name, module in {**named, "digest of weights": "harken.kernels.digest"}.items():
+        started = time.perf_counter()
+        kernels = import_module(module)
+        is_known = kernels.is_compiled()
+        kernels.compile_ahead()
+        yield name, is_known, time.perf_counter() - started
 
 
 def prepare(model: Any, wait: bool = True) -> None:
@@ -174,6 +198,13 @@ def prepare(model: Any, wait: bool = True) -> None:
         threading.Thread(target=kernels.load, daemon=True).start()
 
 
+def why_not_installed() -> str | None:
+    """The reason for which there is no compiled search here at all; None: there is."""
+    if not kernels_enabled():
+        return "HARKEN_KERNELS=off is set"
+    return None if _NUMBA else "numba is not installed"
+
+
 def _models_of(call: DecodingCall) -> list[Any]:
     """The models that take part in every step."""
     return call.model.models if type(call.model) is Ensemble else [call.model]
@@ -186,10 +217,10 @@ def why_not_compiled(call: DecodingCall) -> str | None:
     options, rules = call.options, call.rules
     if call.keep_beam or not isinstance(call.observe, CertainPrefix | None):
         return "the whole beam is observed"
-    if call.distances is not None or call.source.dim() != 2 or call.source.is_floating_point():
-        return "the source is not a row of tokens"
-    if call.source.device.type != "cpu":
+    if getattr(call.source, "is_cuda", False):
         return "the model is not on a CPU"
+    if call.distances is not None or call.source.ndim != 2 or "int" not in str(call.source.dtype):
+        return "the source is not a row of tokens"
     if reason := why_not_rules(rules):
         return reason
     models = [describe(model) for model in _models_of(call)]
@@ -205,7 +236,7 @@ def why_not_compiled(call: DecodingCall) -> str | None:
     least = min([*sizes, *(int(rule.allowed.sum(-1).min()) for rule in lists)])
     if not options.sample and (not 1 <= call.nbest <= options.beam or least < 2 * options.beam + 3):
         return "the beam is wider than the vocabulary or narrower than the n-best list"
-    limits = torch.as_tensor(call.max_lengths)
+    limits = np.asarray(call.max_lengths)
     is_forced = any(isinstance(rule, ForcedFirst) for rule in rules)
     if int(limits.min()) < 1 + is_forced or (call.lengths is not None and int(call.lengths.min()) < 1):
         return "a source or a limit is empty"
@@ -213,7 +244,7 @@ def why_not_compiled(call: DecodingCall) -> str | None:
         sides = () if isinstance(model, Recurrent) else (model.encoder, model.decoder)
         for side, length in zip(sides, (call.source.shape[1], int(limits.max())), strict=False):
             if side is not None and side.max_length is not None and length > side.max_length:
-                return "a sentence is longer than the positions that were learned"
+                return "a sentence is longer than the positions that were learned or stored"
     return None
 
 
@@ -221,7 +252,11 @@ def run_compiled(call: DecodingCall, reference: Decode) -> list[list[Hypothesis]
     """Up to `nbest` hypotheses for each source, best first; on the reference while loading the kernels costs more."""
     precision = "int8" if call.options.precision == "auto" else call.options.precision
     kernels = [KERNELS[type(_MODELS.of(model).described or describe(model))] for model in _models_of(call)]
-    if precision == "float32" and any(not search.is_ready() for search in kernels):
+    if (
+        precision == "float32"
+        and not isinstance(call.model, StoredModel)
+        and any(not search.is_ready() for search in kernels)
+    ):
         started = time.perf_counter()
         try:
             return reference(call)
@@ -247,17 +282,17 @@ def _decode(call: DecodingCall, precision: str) -> list[SearchResult]:
     rules = rules_for_kernels(options, call.nbest, score_rules)
     allowed = next((rule for rule in call.rules if isinstance(rule, Shortlist)), None)
     fusion = next((rule for rule in call.rules if isinstance(rule, LanguageModelFusion)), None)
-    lists = None if allowed is None else allowed.allowed.expand(call.rows, -1).numpy()
-    limits = torch.as_tensor(call.max_lengths).expand(call.rows).numpy().astype(np.int64)
-    sizes = np.full(call.rows, source.shape[1]) if lengths is None else lengths.numpy()
-    numbers = np.arange(call.rows) if call.row_numbers is None else call.row_numbers.numpy().astype(np.int64)
+    lists = None if allowed is None else np.broadcast_to(allowed.allowed, (call.rows, allowed.allowed.shape[-1]))
+    limits = np.broadcast_to(np.asarray(call.max_lengths, np.int64), call.rows).copy()
+    sizes = np.full(call.rows, source.shape[1]) if lengths is None else np.asarray(lengths)
+    numbers = np.arange(call.rows) if call.row_numbers is None else np.asarray(call.row_numbers, np.int64)
     minimums = np.full(call.rows, options.min_length + 1, np.int64)  # EOS included
     vocabulary, longest = packed[0].vocabulary, int(limits.max())
     most = sum(each.cache_numbers(rules.beam * call.rows, longest) for each in packed)
     fused = None if fusion is None else _Fused(fusion, call.rows, rules)
     is_watched = call.cancelled is not None or call.observe is not None
     is_alone = fused is not None or is_watched  # one part, in this thread
-    parts = 1 if is_alone else min(call.rows, max(torch.get_num_threads(), -(-most // MAX_CACHE)))
+    parts = 1 if is_alone else min(call.rows, max(num_threads(), -(-most // MAX_CACHE)))
     should_stop = stopper(options.time_limit, call.cancelled)
     stop = np.zeros(1, np.int64)
     results: list[SearchResult | None] = [None] * parts
@@ -266,7 +301,8 @@ def _decode(call: DecodingCall, precision: str) -> list[SearchResult]:
         given = sizes[rows], limits[rows], minimums[rows], rules, stop, None if lists is None else lists[rows]
         decodings = []
         for model, each in zip(models, packed, strict=True):
-            memory = each.read(model, source[rows], None if lengths is None else lengths[rows], sizes[rows])
+            network = None if isinstance(model, StoredModel) else model
+            memory = each.read(network, source[rows], None if lengths is None else lengths[rows], sizes[rows])
             decodings.append(each.begin(memory, *given))
         last, several = decodings[-1], len(decodings) > 1
         about = vocabulary, last.columns, rows.start, numbers[rows], several, fused is not None

@@ -145,7 +145,7 @@ class DeviceRules:
         if self.first is not None:
             self.first.fill_(NEG_INF)[given[ForcedFirst].token] = 0.0  # type: ignore[attr-defined]
         if self.excluded is not None:
-            allowed: Tensor = given[Shortlist].allowed  # type: ignore[attr-defined]
+            allowed = torch.as_tensor(given[Shortlist].allowed)  # type: ignore[attr-defined]
             self.excluded[: len(allowed) if allowed.dim() > 1 else None] = ~allowed.to(self.excluded.device)
         if self.language is not None:
             self.language.load(given[LanguageModelFusion])  # type: ignore[arg-type]
@@ -163,7 +163,7 @@ class DeviceRules:
         bias = -1.0
         self.prefixes.fill_(PAD)
         if rule := given.get(Prefix):
-            tokens = rule.tokens[:, : self.prefixes.shape[1]]
+            tokens = torch.as_tensor(rule.tokens[:, : self.prefixes.shape[1]])
             self.prefixes[: len(tokens), : tokens.shape[1]] = tokens
             bias = -1.0 if rule.bias is None else rule.bias
         softly = math.log1p(-bias) if bias > 0 else 0.0, math.log(bias) if bias > 0 else NEG_INF

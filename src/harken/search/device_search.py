@@ -26,8 +26,7 @@ from harken.search.config import SearchOptions
 from harken.search.device_rules import DeviceRules
 from harken.search.greedy import hypotheses_of
 from harken.search.hypotheses import NEG_INF, ROOT, SPECIAL_TOKENS, BestHypotheses, Hypothesis, Prefixes
-from harken.search.program import ranking_of
-from harken.search.ranking import LEAST_COVERAGE, Ranking
+from harken.search.ranking import LEAST_COVERAGE, Ranking, ranking_of
 
 
 class StaticDecoder(Protocol):

@@ -12,31 +12,31 @@ caches and run its own loop. `HARKEN_KERNELS=off` leaves the reference, and refu
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
-import torch
-from torch import Tensor
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError
 from harken.kernels.backend import Backend, always
 from harken.kernels.backend import choose as choose_backend
-from harken.search.beam import beam_search
+from harken.lazy_torch import torch
 from harken.search.compiled import run_compiled, why_not_compiled
 from harken.search.config import SearchOptions
 from harken.search.conflicts import OF_CALLS, conflict_of
-from harken.search.graphs import run_graphs, why_not_graphs
-from harken.search.greedy import independent_search
 from harken.search.hypotheses import Hypothesis
-from harken.search.program import is_independent, ranking_of, rules_of, stopper
-from harken.search.sampling import Sampling
+from harken.search.program import is_independent, rules_of, stopper
+from harken.search.ranking import ranking_of
+from harken.search.stored import StoredModel
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Decode = Callable[["DecodingCall"], list[list[Hypothesis]]]
 
 
 @dataclass(frozen=True)
 class DecodingCall:
-    """One batch to decode: a model, its sources, and how to search."""
+    """One batch to decode: a model, its sources, and how to search; with a `StoredModel`, of arrays."""
 
     model: Any  # with `start` and `step` (`harken.search.contract`)
     source: Tensor  # (B, S) ids with EOS, padded; or whatever else `model.start` reads, one row for each source
@@ -56,9 +56,21 @@ class DecodingCall:
         """B."""
         return len(self.source)
 
+    def on_network(self) -> DecodingCall:
+        """The call of a stored model on its network."""
+        arrays = ("source", "lengths", "max_lengths", "row_numbers")
+        tensors: dict[str, Any] = {
+            name: torch.as_tensor(value) for name in arrays if (value := getattr(self, name)) is not None
+        }
+        return replace(self, model=self.model.network, **tensors)
+
 
 def run_reference(call: DecodingCall) -> list[list[Hypothesis]]:
     """Up to `nbest` hypotheses for each source, best first."""
+    from harken.search.beam import beam_search  # they import torch
+    from harken.search.greedy import independent_search
+    from harken.search.sampling import Sampling
+
     options, given = call.options, () if call.distances is None else (call.distances,)
     longest = int(torch.as_tensor(call.max_lengths).max())
     state = call.model.start(call.source, call.lengths, *given, max_length=longest)
@@ -94,6 +106,22 @@ def run_reference(call: DecodingCall) -> list[list[Hypothesis]]:
         diversity=options.diversity,
         **shared,
     )
+
+
+def why_not_graphs(call: DecodingCall) -> str | None:
+    """The reason for which captured searches do not run a call; None: they do."""
+    if not getattr(call.source, "is_cuda", False):
+        return "the model is not on a GPU"
+    from harken.search import graphs  # imports torch
+
+    return graphs.why_not_graphs(call)
+
+
+def run_graphs(call: DecodingCall, reference: Decode) -> list[list[Hypothesis]]:
+    """See `harken.search.graphs`."""
+    from harken.search import graphs
+
+    return graphs.run_graphs(call, reference)
 
 
 class SearchBackend(Backend[list[list[Hypothesis]]]):
@@ -136,8 +164,13 @@ def decode(call: DecodingCall) -> list[list[Hypothesis]]:
         raise UserError(reason)
     if not call.rows:
         return []
+    if isinstance(call.model, StoredModel) and (reason := COMPILED.why_not(call)):
+        if _report is not None:
+            _report_once(f"the network is built, with torch: {reason}", _report)
+        call = call.on_network()
     backend = choose(call)
-    return backend.decode(call) if _report is None else _reported(backend, call, _report)
+    with nullcontext() if isinstance(call.model, StoredModel) else torch.no_grad():
+        return backend.decode(call) if _report is None else _reported(backend, call, _report)
 
 
 _report: Callable[[str], None] | None = None
@@ -162,8 +195,12 @@ def _reported(backend: SearchBackend, call: DecodingCall, report: Callable[[str]
     faster = [f"{name}: {reason}" for name, reason in reasons[: BACKENDS.index(backend)]]
     if names[-1] != backend.name:
         faster.append(f"{backend.name}: its kernels are not loaded yet")
-    line = f"search by {names[-1]}" + (f" ({'; '.join(faster)})" if faster else "")
+    without = ", without torch" if isinstance(call.model, StoredModel) else ""
+    _report_once(f"search by {names[-1]}{without}" + (f" ({'; '.join(faster)})" if faster else ""), report)
+    return hypotheses
+
+
+def _report_once(line: str, report: Callable[[str], None]) -> None:
     if line not in _lines:
         _lines.add(line)
         report(line)
-    return hypotheses

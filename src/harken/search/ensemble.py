@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError
+from harken.lazy_torch import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class EnsembleState:

@@ -51,7 +51,8 @@ from harken.search.device_rules import (
 from harken.search.device_search import DeviceSearch, Form, Selection
 from harken.search.ensemble import Ensemble
 from harken.search.hypotheses import Hypothesis
-from harken.search.program import is_independent, ranking_of, rules_of, stopper
+from harken.search.program import is_independent, rules_of, stopper
+from harken.search.ranking import ranking_of
 from harken.search.rules.base import ScoreRule
 from harken.search.rules.constraints import Constraints
 from harken.search.rules.fusion import LanguageModelFusion

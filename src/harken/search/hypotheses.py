@@ -14,15 +14,18 @@ tensor([[0, 2, 3]])
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from harken.data.tokenizers.tokens import BOS, EOS, PAD
 from harken.errors import UserError
 from harken.kernels.decoding.description import SpecialTokens
+from harken.lazy_torch import torch
 from harken.search.ranking import Ranking
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 NEG_INF = float("-inf")  # the score of excluded candidates and empty slots
 NOT_IN_TEXT = (PAD, BOS)

@@ -13,12 +13,10 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from harken.data.tokenizers.tokens import UNK
 from harken.search.config import SearchOptions
 from harken.search.hypotheses import SPECIAL_TOKENS
-from harken.search.ranking import Ranking
 from harken.search.rules.base import ScoreRule
 from harken.search.rules.constraints import Constraints
 from harken.search.rules.fusion import LanguageModelFusion
@@ -49,8 +47,9 @@ def _prefix(rule: Prefix) -> Layout:
 
 def _constraints(rule: Constraints) -> Layout:
     _, alternatives, longest = rule.tokens.shape
-    joins = [] if rule.joins is None else rule.joins.long().tolist()
-    rows = torch.cat((rule.lengths, rule.constraint, rule.tokens.flatten(1)), 1)  # of each source
+    joins = [] if rule.joins is None else np.asarray(rule.joins, np.int64).tolist()
+    tokens = rule.tokens.reshape(len(rule.tokens), -1)
+    rows = np.concatenate((rule.lengths, rule.constraint, tokens), 1)  # of each source
     return "CONSTRAINTS", 0.0, [alternatives, rule.size, longest, len(joins), *joins, *rows.flatten().tolist()]
 
 
@@ -124,11 +123,6 @@ def rules_for_kernels(options: SearchOptions, nbest: int, rules: Sequence[ScoreR
         unknown=UNK,
         program=program,
     )
-
-
-def ranking_of(options: SearchOptions) -> Ranking:
-    """The final score that options ask for."""
-    return Ranking(options.length_penalty, options.length_rule, options.word_reward, options.coverage_penalty)
 
 
 def rules_of(options: SearchOptions) -> list[ScoreRule]:

@@ -19,12 +19,14 @@ score rules added (`harken.search.rules`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from harken.errors import UserError
+from harken.lazy_torch import torch
+from harken.search.config import SearchOptions
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LEAST_COVERAGE = 1e-6  # log of a source word that nothing attended to
 
@@ -45,7 +47,7 @@ class Ranking:
     def divisor(self, length: int | Tensor) -> float | Tensor:
         """penalty(n)."""
         base = length if self.kind == "power" else (5 + length) / 6
-        return (base.to(torch.float32) if isinstance(base, Tensor) else float(base)) ** self.length_penalty
+        return (base.to(torch.float32) if isinstance(base, torch.Tensor) else float(base)) ** self.length_penalty
 
     def __call__(self, score: Tensor, length: int, coverage: Tensor | None = None) -> Tensor:
         """Scores of hypotheses of one length -> ranks; coverage from `covered`, of the same shape."""
@@ -76,3 +78,8 @@ class Ranking:
         if self.word_reward:
             bound = bound + self.word_reward * (limit if self.word_reward > 0 else length + 1)
         return bound
+
+
+def ranking_of(options: SearchOptions) -> Ranking:
+    """The final score that options ask for."""
+    return Ranking(options.length_penalty, options.length_rule, options.word_reward, options.coverage_penalty)

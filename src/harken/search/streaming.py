@@ -8,13 +8,18 @@ step changes it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from torch import Tensor
 
 from harken.data.tokenizers.tokens import EOS, PAD
-from harken.search.beam import BeamStep
+from harken.lazy_torch import torch
 from harken.search.hypotheses import NEG_INF
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harken.search.beam import BeamStep
 
 
 class CertainPrefix:
@@ -26,10 +31,10 @@ class CertainPrefix:
     def __call__(self, step: BeamStep | Tensor | list[list[int]]) -> None:
         if isinstance(step, list):  # of the compiled search: all that the result may begin with
             tokens = common_prefix(step) if step else []
-        elif isinstance(step, BeamStep):
-            tokens = _shared(step)
-        else:
+        elif isinstance(step, torch.Tensor):
             tokens = [token for token in step[0].tolist() if token not in (EOS, PAD)]
+        else:
+            tokens = _shared(step)
         if len(tokens) > len(self.tokens):
             self.tokens = tokens
             self.emit(tokens)

@@ -61,6 +61,8 @@ def run_batch(
     if operation not in operations_of(task):
         raise UserError(f"a model of the task {task!r} has no operation {operation!r}")
     job = job_of(task)
+    if operation != "translate" and hasattr(predictor, "build_network"):
+        predictor.build_network()  # to look inside
     serve: Callable[..., list[Any]] = getattr(job, f"serve_{operation}", partial(predict, job))
     try:
         with _interruptible(cancelled):
@@ -140,20 +142,20 @@ def run_stream(
 
 def facts_of(predictor: Any) -> dict[str, Any]:
     """The facts about a loaded model for `/v1/models`."""
-    from harken.inspection.measures.tracing import is_traceable
+    from harken.search.stored import StoredModel
+    from harken.tasks.predictor import network_facts
 
-    network, recipe = predictor.model, predictor.recipe
-    is_recurrent = any(is_traceable(module) for module in network.modules())
+    recipe, known = predictor.recipe, network_facts(predictor)
     facts: dict[str, Any] = {
         "task": recipe.task,
         "architecture": recipe.model.title,
-        "parameters": sum(parameter.numel() for parameter in network.parameters()),
-        "device": str(predictor.device),
-        "recurrent": is_recurrent,
+        "parameters": known["parameters"],
+        "device": "cpu" if isinstance(predictor.model, StoredModel) else str(predictor.device),
+        "recurrent": known["recurrent"],
         "operations": [
             name
             for name, operation in operations_of(recipe.task).items()
-            if is_recurrent or not operation.needs_recurrence
+            if known["recurrent"] or not operation.needs_recurrence
         ],
     }
     for name in ("layers", "heads", "width"):

@@ -261,6 +261,35 @@ class Job:
         """
         raise UserError(f"examples of the task {recipe.task!r} are not read from a table; its job has no read_table")
 
+    def open(self, folder: Path, recipe: Any, device: str) -> Any:
+        """`load`, with a network that is no larger than the weights allow and that refuses to give no finite numbers.
+
+        Raises:
+            UserError: the folder does not hold together.
+        """
+        from harken.models.base import check_outputs  # imports torch
+        from harken.training.opening import fitting_weights
+
+        with fitting_weights(folder):
+            model = self.load(folder, recipe, device)
+        if hasattr(model, "model"):  # a job of one's own may give any object
+            model.model.register_forward_hook(check_outputs)
+        return model
+
+    def open_quickly(self, folder: Path, recipe: Any, device: str, report: Callable[[str], None]) -> Any:
+        """The model of a finished folder for a process that applies it; by default that of `open`.
+
+        Args:
+            report: called with a line about how it is opened.
+
+        Raises:
+            UserError: the folder does not hold together.
+        """
+        return self.open(folder, recipe, device)
+
+    def prepare_opening(self, model: Any) -> None:
+        """Store what `open_quickly` needs of a loaded model."""
+
     def load_table(self, recipe: Any, table: dict[str, list[Any]]) -> Any:
         """The corpus as `load_data` gives it, of a table in memory whose columns the recipe's `[data]` names.
 

@@ -16,24 +16,28 @@ A subclass says what its folder holds beside the weights and how its network is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
-import torch
-from torch import nn
 
 from harken.errors import UserError
+from harken.lazy_torch import is_loaded, torch
+from harken.search.stored import StoredModel
 from harken.tasks.artifacts import Artifact
 from harken.tasks.sequence_task import length_batches
 from harken.training.device import choose_device
 from harken.training.digests import require_unchanged
 from harken.training.folder import MODEL
-from harken.training.weights import load_weights, without_initialization
+from harken.training.weights import load_weights
+
+if TYPE_CHECKING:
+    from torch import nn
 
 BATCH_TOKENS = 16384  # that are read at once outside training
 R = TypeVar("R", bound=Any)  # the job's recipe
-M = TypeVar("M", bound=nn.Module)  # its network
+M = TypeVar("M", bound="nn.Module")  # its network
 T = TypeVar("T")
 Progress = Callable[[int], None]  # called with the number done since the last call
 
@@ -56,6 +60,18 @@ def require_texts(texts: Any) -> list[str]:
         if not isinstance(text, str):
             raise UserError(f"text {number} is a {type(text).__name__}; give strings")
     return listed
+
+
+def network_facts(predictor: Any) -> dict[str, Any]:
+    """The number of parameters of a loaded model, and whether it has recurrent layers to look into."""
+    if isinstance(predictor.model, StoredModel):
+        return dict(predictor.model.facts)
+    from harken.inspection.measures.tracing import is_traceable  # imports torch
+
+    return {
+        "parameters": sum(parameter.numel() for parameter in predictor.model.parameters()),
+        "recurrent": any(is_traceable(module) for module in predictor.model.modules()),
+    }
 
 
 class Rows(Protocol):
@@ -114,6 +130,8 @@ class Predictor(Generic[R, M]):
         """
         device = choose_device(device)
         require_unchanged(folder)
+        from harken.training.opening import without_initialization  # imports torch
+
         with without_initialization():
             predictor = cls.open(folder, recipe, device)
         load_weights(predictor.model, folder / MODEL)
@@ -124,6 +142,11 @@ class Predictor(Generic[R, M]):
     def device(self) -> torch.device:
         """The device of the model."""
         return next(self.model.parameters()).device
+
+    @property
+    def is_on_cpu(self) -> bool:
+        """Whether the model is on a CPU, as those are that run without their network."""
+        return isinstance(self.model, StoredModel) or self.device.type == "cpu"
 
     def map(
         self,
@@ -140,7 +163,7 @@ class Predictor(Generic[R, M]):
         """
         by_index: dict[int, T] = {}
         for indices in batches:
-            with torch.no_grad():
+            with torch.no_grad() if is_loaded() else nullcontext():
                 results = call(indices)
             by_index.update(zip((int(index) for index in indices), results, strict=True))
             if progress:

@@ -16,18 +16,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from harken.data.batching import token_batches
 from harken.errors import UserError
+from harken.lazy_torch import torch
 from harken.training.config import TrainConfig
 from harken.training.task import Indices, to_device
 
-M = TypeVar("M", bound=nn.Module)
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+M = TypeVar("M", bound="nn.Module")
 B = TypeVar("B")
 F = TypeVar("F", bound=Callable[..., Any])
 Sums = dict[str, Any]  # of one batch, or of all: numbers and lists, as JSON has them

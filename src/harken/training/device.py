@@ -9,13 +9,20 @@ is tried in a child process first and used only where the child succeeds and is 
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+from harken.errors import UserError
+from harken.files import atomic_write, cache_folder
 from harken.machine import available_cores
 from harken.training.config import Decision, TrainConfig
 
@@ -71,8 +78,6 @@ def choose_device(name: str) -> str:
     """Resolve a device: `auto` is a GPU where there is one."""
     import torch
 
-    from harken.errors import UserError
-
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -87,16 +92,37 @@ def choose_device(name: str) -> str:
 
 
 def _trial(environment: dict[str, str]) -> float:
-    """The speedup of bfloat16, measured in a child process; 0 where it crashes, 1 where a busy machine is too slow."""
+    """The speedup of bfloat16, measured in a child process; 0 where it crashes, 1 where a busy machine is too slow.
+
+    What was measured is kept in the user's cache folder, by processor and torch: importing torch for it takes a second.
+    """
+    known = cache_folder() / "bfloat16" / _trial_key(environment)
+    with suppress(OSError, ValueError):
+        return float(known.read_text(encoding="utf-8"))
     try:
         done = subprocess.run(
             [sys.executable, "-c", _TRIAL], env=environment, capture_output=True, text=True, timeout=60, check=False
         )
-        return float(done.stdout) if done.returncode == 0 else 0.0
+        speedup = float(done.stdout) if done.returncode == 0 else 0.0
     except subprocess.TimeoutExpired:
         return 1.0
     except (OSError, ValueError):
         return 0.0
+    if speedup > 0:
+        with suppress(OSError, UserError):
+            known.parent.mkdir(parents=True, exist_ok=True)
+            atomic_write(known, f"{speedup}")
+    return speedup
+
+
+def _trial_key(environment: Mapping[str, str]) -> str:
+    """A digest of all that a trial depends on: its program, torch, the processor, and oneDNN's instruction set."""
+    processor = platform.processor()
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        processor = "".join(sorted({line for line in lines if line.startswith(("model name", "flags"))}))
+    parts = _TRIAL, version("torch"), platform.machine(), processor, environment.get(ISA)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
 @lru_cache(maxsize=1)
@@ -117,8 +143,6 @@ def prepare_environment() -> None:
 def choose_precision(precision: str, device: str) -> str:
     """`auto`: bfloat16 on a GPU that has it, on a CPU where the test shows that it works and is faster."""
     import torch
-
-    from harken.errors import UserError
 
     if device.startswith("cuda"):
         able = torch.cuda.is_bf16_supported()

@@ -14,13 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
+from harken.lazy_torch import torch
 from harken.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 Indices = np.ndarray  # (B,) numbers of examples that make a batch
 T = TypeVar("T")
@@ -128,7 +130,7 @@ def map_batch(batch: Any, kind: type, function: Callable[[Any], Any]) -> Any:
 
 def tensors_of(batch: Any) -> list[Tensor]:
     """All tensors of nested tuples, lists, dicts and dataclasses, in order."""
-    if isinstance(batch, Tensor):
+    if isinstance(batch, torch.Tensor):
         return [batch]
     if is_dataclass(batch):
         batch = [getattr(batch, field.name) for field in fields(batch)]

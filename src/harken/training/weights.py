@@ -11,19 +11,19 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor, nn
-from torch.nn.modules.module import register_module_parameter_registration_hook
-from torch.overrides import TorchFunctionMode
+import numpy as np
 
 from harken.errors import UserError
 from harken.files import atomic_path, expand_user, read_limited
+from harken.lazy_torch import torch
 from harken.training.folder import MODEL, RECIPE
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 DIGEST, BASE = "sha256", "base"  # keys of the metadata: of the file itself, and of the base of an adapter
 DOWN, UP = "A", "B"  # factors of an adapter
@@ -57,10 +57,23 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     Raises:
         UserError: the file is missing, truncated, or its content is not what was written.
     """
+    return _load(path, "pt")
+
+
+def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """`load_tensors` without torch, as arrays.
+
+    Raises:
+        UserError: as `load_tensors`; or there is a tensor of a type that numpy does not have, such as bfloat16.
+    """
+    return _load(path, "np")
+
+
+def _load(path: Path, framework: str) -> tuple[dict[str, Any], dict[str, str]]:
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(path, "pt") as stored:
+        with safe_open(path, framework) as stored:
             metadata = dict(stored.metadata() or {})
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, TypeError, UnicodeError) as problem:
@@ -80,7 +93,7 @@ def stored_metadata(path: Path) -> dict[str, str]:
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(path, "pt") as stored:
+        with safe_open(path, "np") as stored:
             return dict(stored.metadata() or {})
     except (OSError, SafetensorError):
         return {}
@@ -152,13 +165,16 @@ def merged(original: Tensor, down: Tensor, up: Tensor) -> Tensor:
     return torch.addmm(original.to(up.dtype), up, down)
 
 
-def digest_of(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
-    """SHA-256 over names, types, shapes and bytes of tensors on the CPU, and over the metadata."""
+def digest_of(tensors: Mapping[str, Tensor | np.ndarray], metadata: Mapping[str, str]) -> str:
+    """SHA-256 over names, types, shapes and bytes of tensors on the CPU or arrays, and over the metadata."""
     digest = hashlib.sha256(json.dumps(sorted(metadata.items())).encode())
     for name in sorted(tensors):
         value = tensors[name]
-        digest.update(f"{name}|{value.dtype}|{tuple(value.shape)}|".encode())
-        if value.numel():
+        prefix = "torch." if isinstance(value, np.ndarray) else ""
+        digest.update(f"{name}|{prefix}{value.dtype}|{tuple(value.shape)}|".encode())
+        if isinstance(value, np.ndarray):
+            digest.update(np.ascontiguousarray(value).tobytes())
+        elif value.numel():
             digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
@@ -166,16 +182,6 @@ def digest_of(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str
 def brief(problem: BaseException) -> str:
     """An error of a library as one short line."""
     return " ".join(str(problem).split())[:200]
-
-
-DRAWN = {  # functions of torch.Tensor and torch.nn.init that draw the first weights of networks
-    *("uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_"),
-    *("kaiming_normal_", "orthogonal_"),
-}
-SPARE = 1_000_000  # parameters that a network may have beyond what its weights allow: those of small models
-# What torch and Python raise on sizes that no network can have. Other errors, such as an AttributeError, are defects of
-# harken and stay what they are: they must not be taken for a damaged folder.
-FAILURES = (ArithmeticError, MemoryError, RuntimeError, ValueError)
 
 
 def state_of(model: nn.Module) -> dict[str, Tensor]:
@@ -206,68 +212,6 @@ def with_current_names(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[
                 break
         current[key] = value
     return current
-
-
-@contextmanager
-def fitting_weights(folder: Path) -> Iterator[None]:
-    """Open a model folder inside the block: what does not fit its weights is refused, before it exhausts the machine.
-
-    A network that registers more parameters than the folder's weights, with those of an adapter's base, have bytes
-    (four times their number) belongs to another recipe. It is noticed at the first parameter too many, which is
-    allocated but not yet filled.
-
-    Raises:
-        UserError: the network is too large, or cannot be built from the recipe and the other files of the folder.
-    """
-    files = {*folder.rglob("*.safetensors"), *lineage(folder / MODEL)}
-    allowed = SPARE + sum(path.stat().st_size for path in files if path.is_file())
-    count = 0
-
-    def register(module: nn.Module, name: str, parameter: Tensor | None) -> None:
-        nonlocal count
-        count += 0 if parameter is None else parameter.numel()
-        if count > allowed:
-            raise UserError(
-                f"{folder / RECIPE} describes a network of more than {count:,} parameters, but {MODEL} beside it is "
-                "too small to hold them; was one replaced? Copy the folder again"
-            )
-
-    hook = register_module_parameter_registration_hook(register)
-    try:
-        yield
-    except UserError:
-        raise
-    except FAILURES as problem:
-        if isinstance(problem, torch.OutOfMemoryError):
-            raise
-        raise UserError(
-            f"{folder} does not hold together: no model can be made of {RECIPE} and the files beside it "
-            f"({type(problem).__name__}: {brief(problem)}); copy the folder again or train anew"
-        ) from problem
-    finally:
-        hook.remove()
-
-
-class _NothingDrawn(TorchFunctionMode):
-    """Zeros in the place of random numbers."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if getattr(func, "__name__", "") in DRAWN:
-            with torch.no_grad():
-                return (args[0] if args else kwargs["tensor"]).zero_()
-        return func(*args, **kwargs)
-
-
-def without_initialization() -> TorchFunctionMode:
-    """A context in which networks are built without random weights, as those of a file will take their place.
-
-    >>> with without_initialization():
-    ...     layer = nn.Linear(2, 2)
-    >>> layer.weight.abs().sum().item()
-    0.0
-    """
-    return _NothingDrawn()
 
 
 def load_weights(model: nn.Module, path: Path) -> None:

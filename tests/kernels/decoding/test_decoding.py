@@ -6,6 +6,7 @@ from copy import deepcopy
 from dataclasses import replace
 from itertools import chain
 
+import numpy as np
 import pytest
 import torch
 
@@ -394,7 +395,7 @@ def test_a_shortlist_equals_the_reference_and_a_search_of_each_source_alone(opti
     found = COMPILED.decode(call)
     assert_equal(found, run_reference(call))
     for row, length in enumerate(lengths.tolist()):
-        assert {token for one in found[row] for token in one.tokens} <= set(rule.allowed[row].nonzero()[:, 0].tolist())
+        assert {token for one in found[row] for token in one.tokens} <= set(np.flatnonzero(rule.allowed[row]).tolist())
         own = (Shortlist(rule.allowed[row]),)
         part = ids[row : row + 1, :length], None, length + 6
         alone = DecodingCall(model, *part, options, nbest=options.beam, rules=own)

@@ -18,7 +18,8 @@ from harken.recipe import load_recipe
 from harken.recipe.infer import Undecided, infer
 from harken.tasks.averaging import average_models
 from harken.tasks.translate.corpora.distilling import student_recipe
-from harken.tasks.translate.job import JOB, general_corpus
+from harken.tasks.translate.job import JOB
+from harken.tasks.translate.preparing import general_corpus
 from harken.training.log import read_metrics
 from harken.training.weights import load_tensors, save_tensors
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from harken.cli.common import load_for
+from harken.cli.common import load_for, other_job
 from harken.cli.live_input import LiveInput, live_stdin
 from harken.cli.messages import logger
 from harken.cli.progress import Tick, line_progress, size_of
@@ -59,7 +59,7 @@ def run(model: Path, options: OutputOptions, reading: Reading, command: CommandL
         from harken.search.dispatch import report_backends
 
         report_backends(logger.info)
-    translator = load_for("translate", model)
+    translator = open_translator(model, logger.info if options.profile else lambda line: None)
     lines, live = open_live(translator, file, reading)
     work = Work(translator, [model, *others], options, search, command.as_json)
     output = None if target is None else work.open_output(target, file, reading)
@@ -83,6 +83,22 @@ def run(model: Path, options: OutputOptions, reading: Reading, command: CommandL
             else:
                 work.translate_here(lines, live, output, tick)
         work.notes.end()
+
+
+def open_translator(folder: Path, report: Callable[[str], None]) -> Translator:
+    """The translator of a model folder, without torch where the compiled search can run without it.
+
+    Raises:
+        UserError: it is no model folder, or was trained for another job.
+    """
+    from harken.api import load_quickly
+    from harken.kernels.weights import freeze
+
+    translator: Translator = load_quickly(folder, report)
+    if translator.recipe.task != "translate":
+        raise UserError(other_job(folder, translator.recipe.task, "translate"))
+    freeze(translator)  # the command does not change its weights, so no call need compare them
+    return translator
 
 
 def models_and_file(paths: Sequence[Path]) -> list[Any]:

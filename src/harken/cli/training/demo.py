@@ -19,6 +19,7 @@ from harken.cli.common import AsJson, examples, folder_option, print_json, print
 from harken.cli.jobs.translate import unknown_note
 from harken.cli.messages import logger
 from harken.cli.progress import counting
+from harken.cli.warm import compile_all
 from harken.errors import Interrupted, UserError
 from harken.training.folder import request
 
@@ -54,6 +55,7 @@ def demo(
         raise UserError(f"--out {out} holds a model of another corpus; choose a new folder for the demo")
     from harken.tasks.registry import job_of
 
+    compile_all()
     pairs = job_of("translate").examples(translator, "test")
     logger.info(f"\nTranslating the {len(pairs):,} sentences of the test set ...")
     with counting("sentences", total=len(pairs)) as tick:

@@ -14,16 +14,16 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from harken.data.batching import Batches, Count, token_batches
 from harken.data.io.ragged import Ragged
 from harken.data.tokenizers.flat import encode_flat
 from harken.data.tokenizers.tokens import BOS, EOS, PAD
+from harken.lazy_torch import torch
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from harken.data.tokenizers.base import Tokenizer
 
 CHUNK = 50_000  # lines encoded at once; bounds the memory that Python lists take
@@ -109,14 +109,14 @@ class ParallelBatch:
         added = rows - len(self.source)
 
         def wider(ids: Tensor, size: int) -> Tensor:
-            return F.pad(ids, (0, size - ids.shape[1], 0, added), value=PAD)
+            return torch.nn.functional.pad(ids, (0, size - ids.shape[1], 0, added), value=PAD)
 
         return ParallelBatch(
             wider(self.source, sources),
-            F.pad(self.source_lengths, (0, added), value=1),
+            torch.nn.functional.pad(self.source_lengths, (0, added), value=1),
             wider(self.target_input, targets),
             wider(self.target_output, targets),
-            F.pad(self.target_lengths, (0, added), value=0),
+            torch.nn.functional.pad(self.target_lengths, (0, added), value=0),
         )
 
 

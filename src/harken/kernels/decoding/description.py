@@ -11,7 +11,8 @@ runs or writes a model without its modules reads it by name, such as `layer.self
 
 A description says all that the model computes when it evaluates. Parts that have no place in it, and subclasses or
 modules with hooks, which may compute something else, raise `Undescribed` with the option's name. A reader that supports
-less checks the fields itself. Tensors are the model's own, not copies.
+less checks the fields itself. Tensors are the model's own, not copies; those of a stored description are numpy arrays
+(`harken.kernels.decoding.stored`).
 
 Nothing here imports numba or a model, so that the decision to use the kernels can be made without them.
 """
@@ -20,11 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
-Table = Callable[[int], Tensor]  # length -> (length, width)
+
+Table = Callable[[int], "Tensor"]  # length -> (length, width)
 
 
 class Undescribed(Exception):
@@ -60,7 +63,6 @@ class Buckets(NamedTuple):
 
     bias: Tensor  # (B, N)
     max_distance: int
-    of: Callable[[Tensor], Tensor]  # distances j - i -> buckets
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ class Stack:
     angles: Table | None = None  # of rotary positions
     slopes: Tensor | None = None  # (N,) of ALiBi
     buckets: Buckets | None = None
+    biases: Table | None = None  # length -> (N, 2 length - 1): slopes or buckets by distance, from 1 - length on
     max_length: int | None = None  # of learned positions
     embedding_scale: float = 1.0
     embedding_norm: Norm | None = None  # of the embeddings with their positions
@@ -150,14 +153,6 @@ class Stack:
     def epsilon(self) -> float:
         """The epsilon of all norms."""
         return self.layers[0].feed_forward.norm.epsilon
-
-    def distance_bias(self, apart: Tensor) -> Tensor | None:
-        """The bias (N, ...) of the scores of self-attention at distances j - i, if there is one."""
-        if self.buckets is not None:
-            return self.buckets.bias[self.buckets.of(apart.to(self.buckets.bias.device))].movedim(-1, 0)
-        if self.slopes is not None:
-            return -self.slopes.view(-1, *[1] * apart.dim()) * apart.abs().to(self.slopes.device)
-        return None
 
 
 @dataclass(frozen=True)
@@ -219,8 +214,18 @@ class RecurrentStack:
 
 
 @dataclass(frozen=True)
+class RecurrentEncoder:
+    """The recurrent encoder of a translator."""
+
+    embedding: Tensor  # (V, E)
+    scale: float  # of the embeddings
+    stack: RecurrentStack
+    join: Linear | None  # to the width of the decoder
+
+
+@dataclass(frozen=True)
 class Recurrent:
-    """A model with a recurrent decoder; the encoder is the model's own."""
+    """A model with a recurrent decoder; where the encoder is of another kind, it is None and the model computes it."""
 
     cells: tuple[Cell, ...]
     connections: Connections
@@ -244,3 +249,4 @@ class Recurrent:
     query_layer: int = 0
     constant_context: bool = False  # without attention, every step reads a summary of the source
     zoneout: float = 0.0
+    encoder: RecurrentEncoder | None = None

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from harken.kernels.caching import is_cached
 from harken.kernels.decoding.description import (
@@ -37,6 +35,10 @@ from harken.kernels.decoding.search import (
 from harken.kernels.decoding.stack import ACTIVATION_TYPE, Blocks, Buffers, encode
 from harken.kernels.decoding.topk import all_allowed
 from harken.kernels.decoding.weights import OutputLayer, cache_line_array, pack
+from harken.lazy_torch import as_array, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ACTIVATIONS = {"relu": RELU, "gelu": GELU, "gelu_tanh": GELU_TANH, "silu": SILU, "swiglu": SWIGLU, "geglu": GEGLU}
 
@@ -63,10 +65,9 @@ class _Side:
 
     def _blocks(self, length: int) -> Any:
         stack, head_width = self.stack, self.stack.head_width
-        biases = stack.distance_bias(torch.arange(1 - length, length))
 
-        def table(make: Table | None, width: int) -> Any:
-            return np.zeros((0, width), np.float32) if make is None else _array(make(length))
+        def table(make: Table | None, *empty: int) -> Any:
+            return np.zeros(empty, np.float32) if make is None else np.ascontiguousarray(as_array(make(length)))
 
         return Blocks(
             layers=len(stack.layers),
@@ -80,9 +81,9 @@ class _Side:
             scale=np.float32(1 / math.sqrt(head_width) if stack.scaled else 1),
             embedding_scale=np.float32(stack.embedding_scale),
             epsilon=np.float32(stack.epsilon),
-            biases=_array(torch.zeros(stack.heads, 0) if biases is None else biases),
-            positions=table(stack.positions, stack.width),
-            angles=table(stack.angles, head_width),
+            biases=table(stack.biases, stack.heads, 0),
+            positions=table(stack.positions, 0, stack.width),
+            angles=table(stack.angles, 0, head_width),
             ssru=stack.ssru,
             embedding_norm=stack.embedding_norm is not None,
             alignment_layer=self.alignment_layer,
@@ -102,17 +103,12 @@ def _panels(rows: int, width: int) -> Any:
     return cache_line_array(rows * width, np.float32).reshape(rows, width)
 
 
-def _array(tensor: Tensor) -> Any:
-    """A contiguous float32 array; shares memory where it can."""
-    return np.ascontiguousarray(tensor.detach().numpy())
-
-
 def _side(stack: Stack, embedding: Tensor, more: list[Linear], precision: str) -> _Side:
     linears = [linear for layer in stack.layers for linear in _linears(layer)]
     norms = [norm for layer in stack.layers for norm in _norms(layer)]
     norms += [norm for norm in (stack.norm, stack.embedding_norm) if norm is not None]
     inner = max(len(linear.weight) for linear in linears)
-    return _Side(stack, pack([*linears, *more], norms, precision), _array(embedding), inner)
+    return _Side(stack, pack([*linears, *more], norms, precision), np.ascontiguousarray(as_array(embedding)), inner)
 
 
 def _linears(layer: StackLayer) -> list[Linear]:
@@ -164,14 +160,14 @@ class CompiledTransformer:
         slots, width = 2 if decoder.ssru else longest, max(decoder.width, decoder.heads * decoder.head_width)
         return 2 * round_up(width, STRIDE) * len(decoder.layers) * rows * slots
 
-    def read(self, model: Any, source: Tensor, lengths: Tensor | None, sizes: Any) -> Any:
+    def read(self, model: Any, source: Tensor | np.ndarray, lengths: Tensor | None, sizes: Any) -> Any:
         """The memory (tokens, whole panels) of sources (B, S); `sizes` (B,) are the lengths."""
         if self.encoder is None:
             with torch.inference_mode():
                 memory = model.encode(source, lengths).values
             return self.without_padding(memory, sizes)
         inside = np.arange(source.shape[1])[None] < sizes[:, None]
-        return encode(*self.encode_arguments(source.numpy()[inside].astype(np.int64), sizes))
+        return encode(*self.encode_arguments(np.asarray(source)[inside].astype(np.int64), sizes))
 
     def begin(
         self, memory: Any, sizes: Any, limits: Any, minimums: Any, rules: Rules, stop: Any, allowed: Any = None
@@ -221,10 +217,13 @@ class CompiledTransformer:
 def tiny() -> Transformer:
     """The smallest model: compiled code depends on types alone, so it stands for all."""
 
-    def linear(outputs: int) -> Linear:
-        return Linear(torch.zeros(outputs, 2), torch.zeros(outputs))
+    def zeros(*shape: int) -> Any:
+        return np.zeros(shape, np.float32)
 
-    norm, table = Norm(torch.ones(2), torch.zeros(2), 1e-5), torch.zeros(8, 2)
+    def linear(outputs: int) -> Linear:
+        return Linear(zeros(outputs, 2), zeros(outputs))
+
+    norm, table = Norm(zeros(2), zeros(2), 1e-5), zeros(8, 2)
     attention, feed_forward = SelfAttention(linear(6), linear(2), norm), FeedForward(linear(2), linear(2), norm)
     cross = CrossAttention(linear(2), linear(4), linear(2), norm)
     encoder, decoder = (

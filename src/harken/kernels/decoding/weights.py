@@ -4,7 +4,7 @@ A weight (O, K) becomes panels of `COLUMNS` outputs, each (K / group, COLUMNS, g
 front to back; both sides are padded with zeros. In int8 every output has its own scale, max_k |W| / 127. The output
 layer is packed like the rest, with a bias of -inf for outputs that only fill the last panel.
 
->>> spec = Linear(torch.tensor([[1.0, -2.0], [0.5, 0.0]]), None)
+>>> spec = Linear(np.array([[1, -2], [0.5, 0]], np.float32), None)
 >>> packed = pack([spec], [], "int8")
 >>> packed.values.dtype.name, packed.products[0, :2].tolist()
 ('int8', [2, 2])
@@ -14,15 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from harken.kernels.decoding.description import Linear, Norm, SpecialTokens
 from harken.kernels.decoding.products import COLUMNS, DEPTH, GROUP, SHIFT, STRIDE, Packed, round_up
 from harken.kernels.decoding.topk import Allowed
+from harken.lazy_torch import as_array
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass
@@ -54,7 +56,7 @@ def pack(
     linears: Sequence[Linear],
     norms: Sequence[Norm],
     precision: str,
-    last: tuple[Tensor, Tensor] | None = None,
+    last: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Packed:
     """Everything in two flat arrays.
 
@@ -72,9 +74,9 @@ def pack(
     values = _Flat(cache_line_array(weights if int8 else 0, np.int8))
     products = np.zeros((len(linears), 6), np.int64)
     for number, (linear, (outputs, inputs)) in enumerate(zip(linears, shapes, strict=True)):
-        weight = linear.weight.detach()
+        weight = as_array(linear.weight)
         bias = np.full(outputs, -np.inf if linear.is_output else 0.0, np.float32)
-        bias[: len(weight)] = 0.0 if linear.bias is None else linear.bias.detach().numpy()
+        bias[: len(weight)] = 0.0 if linear.bias is None else as_array(linear.bias)
         line = products[number]
         line[:2] = weight.shape[1], len(weight)
         line[3] = floats.add(bias)
@@ -83,43 +85,41 @@ def pack(
             line[2], line[4], line[5] = _pack_bytes(*known, outputs, inputs, values, floats)
         else:
             line[2] = floats.reserve(outputs * inputs)
-            target = torch.from_numpy(floats.array[line[2] : line[2] + outputs * inputs])
-            _panels(weight, target, outputs, inputs, 1)
-    offsets = [tuple(-1 if part is None else floats.add(part.detach().numpy()) for part in norm[:2]) for norm in norms]
+            _panels(weight, floats.array[line[2] : line[2] + outputs * inputs], outputs, inputs, 1)
+    offsets = [tuple(-1 if part is None else floats.add(as_array(part)) for part in norm[:2]) for norm in norms]
     return Packed(floats.array, values.array, products, np.array(offsets, np.int64).reshape(-1, 2))
 
 
-def _panels(weight: Tensor, target: Tensor, outputs: int, inputs: int, group: int) -> None:
+def _panels(weight: np.ndarray, target: np.ndarray, outputs: int, inputs: int, group: int) -> None:
     """weight (O, K) into target (O' K',), panel by panel."""
     if weight.shape != (outputs, inputs):
-        padded = weight.new_zeros(outputs, inputs)
+        padded = np.zeros((outputs, inputs), weight.dtype)
         padded[: weight.shape[0], : weight.shape[1]] = weight
         weight = padded
-    parts = weight.view(outputs // COLUMNS, COLUMNS, inputs // group, group).transpose(1, 2)
-    target.view(parts.shape).copy_(parts)
+    parts = weight.reshape(outputs // COLUMNS, COLUMNS, inputs // group, group).transpose(0, 2, 1, 3)
+    target.reshape(parts.shape)[...] = parts
 
 
-def quantise_weight(weight: Tensor) -> tuple[Tensor, Tensor]:
+def quantise_weight(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(O, K) -> int8 (O, K) and scales (O,): W is about int8 * scale.
 
-    >>> quantise_weight(torch.tensor([[1.0, -2.0], [0.0, 0.0]]))[0].tolist()
+    >>> quantise_weight(np.array([[1, -2], [0, 0]], np.float32))[0].tolist()
     [[64, -127], [0, 0]]
     """
-    scales = weight.abs().amax(1) / 127
-    inverse = torch.where(scales > 0, 1 / scales, 0.0)
-    return (weight * inverse[:, None]).round_().to(torch.int8), scales
+    scales = np.abs(weight).max(1) / np.float32(127)
+    inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales > 0)
+    return np.rint(weight * inverse[:, None]).astype(np.int8), scales
 
 
 def _pack_bytes(
-    numbers: Tensor, scales: Tensor, outputs: int, inputs: int, values: _Flat, floats: _Flat
+    numbers: np.ndarray, scales: np.ndarray, outputs: int, inputs: int, values: _Flat, floats: _Flat
 ) -> tuple[int, int, int]:
     start = values.reserve(outputs * inputs)
-    target = torch.from_numpy(values.array[start : start + outputs * inputs])
-    _panels(numbers, target, outputs, inputs, GROUP)
+    _panels(numbers, values.array[start : start + outputs * inputs], outputs, inputs, GROUP)
     padded = np.zeros(outputs, np.float32)
-    padded[: len(scales)] = scales.numpy()
+    padded[: len(scales)] = scales
     sums = np.zeros(outputs, np.int32)
-    sums[: len(scales)] = SHIFT * numbers.sum(1, dtype=torch.int32).numpy()
+    sums[: len(scales)] = SHIFT * numbers.sum(1, dtype=np.int32)
     return start, floats.add(padded), floats.add(sums.view(np.float32))
 
 
@@ -129,7 +129,7 @@ class OutputLayer:
 
     layer: Linear
     precision: str
-    quantised: tuple[Tensor, Tensor] | None = None  # the whole weight in int8, once it was needed
+    quantised: tuple[np.ndarray, np.ndarray] | None = None  # the whole weight in int8, once it was needed
 
     def part(self, allowed: Any, special: SpecialTokens) -> tuple[Packed, Allowed]:
         """The layer with the tokens that some source of a batch may write, and who may write which.
@@ -140,15 +140,15 @@ class OutputLayer:
         columns = allowed.any(0)
         columns[: max(special) + 1] = True  # the kernel knows special tokens by their columns
         tokens = np.flatnonzero(columns)
-        rows = torch.from_numpy(tokens)
-        bias = None if self.layer.bias is None else self.layer.bias.detach()[rows]
+        whole = as_array(self.layer.weight)
+        bias: Any = None if self.layer.bias is None else as_array(self.layer.bias)[tokens]
         known = None
         if self.precision == "int8":
             if self.quantised is None:
-                self.quantised = quantise_weight(self.layer.weight.detach())
+                self.quantised = quantise_weight(whole)
             numbers, scales = self.quantised
-            known = numbers[rows], scales[rows]
-        weight = self.layer.weight.detach()[rows] if known is None else known[0]
+            known = numbers[tokens], scales[tokens]
+        weight: Any = whole[tokens] if known is None else known[0]
         packed = pack([Linear(weight, bias, is_output=True)], [], self.precision, known)
         excluded = np.zeros((len(allowed), round_up(len(tokens), STRIDE)), np.float32)
         excluded[:, : len(tokens)][~allowed[:, tokens]] = -np.inf

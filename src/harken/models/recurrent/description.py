@@ -11,13 +11,16 @@ torch.Size([20, 10])
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from harken.kernels.decoding.description import Cell, Connections, Linear, Recurrent, RecurrentStack, Undescribed
+from harken.kernels.decoding.description import RecurrentEncoder as Encoder
 from harken.kernels.weights import has_hooks
 from harken.models.recurrent.decoder import RecurrentDecoder
+from harken.models.recurrent.encoder import RecurrentEncoder
 from harken.nn.attention.scores import AdditiveScore, CosineScore, DotScore, MultiplicativeScore, ScaledDotScore
 from harken.nn.recurrent import connections as shipped
 from harken.nn.recurrent.gru import GRUCell
@@ -27,7 +30,6 @@ from harken.nn.recurrent.stack import Stack
 
 if TYPE_CHECKING:
     from harken.models.encoder_decoder import EncoderDecoder
-    from harken.models.recurrent.encoder import RecurrentEncoder
 
 CELLS: dict[type[nn.Module], str] = {RNNCell: "rnn", LSTMCell: "lstm", GRUCell: "gru"}
 SCORES: dict[type[nn.Module], str] = {
@@ -77,7 +79,19 @@ def describe_recurrent(model: EncoderDecoder) -> Recurrent:
         query_layer=decoder.query_layer % config.layers,
         constant_context=decoder.constant_context,
         zoneout=config.zoneout,
+        encoder=_encoder(model),
     )
+
+
+def _encoder(model: EncoderDecoder) -> Encoder | None:
+    """The encoder of a model; None where it is of another kind or has a part without a description."""
+    encoder = model.encoder
+    if type(encoder) is not RecurrentEncoder or has_hooks(encoder):
+        return None
+    with suppress(Undescribed):
+        join = None if model.join is None else _linear(model.join)
+        return Encoder(model.source_embedding.weight, encoder.scale, describe_encoder(encoder), join)
+    return None
 
 
 def describe_encoder(encoder: RecurrentEncoder) -> RecurrentStack:

@@ -26,6 +26,7 @@ from harken.kernels.decoding.description import (
     SelfAttention,
     Stack,
     StackLayer,
+    Table,
     Transformer,
     Undescribed,
 )
@@ -104,11 +105,19 @@ def describe_stack(stack: EncoderStack | DecoderStack) -> Stack:
         positions=stack.positions,
         angles=positions.angles if isinstance(positions, RotaryPositions) else None,
         slopes=positions.slopes if isinstance(positions, AlibiPositions) else None,
-        buckets=Buckets(positions.bias, positions.max_distance, positions.buckets_of)
-        if isinstance(positions, BucketPositions)
-        else None,
+        buckets=Buckets(positions.bias, positions.max_distance) if isinstance(positions, BucketPositions) else None,
+        biases=_distance_biases(positions),
         max_length=stack.positions.embedding.num_embeddings if isinstance(stack.positions, LearnedPositions) else None,
     )
+
+
+def _distance_biases(positions: Any) -> Table | None:
+    """The biases of the scores at the distances from 1 - length on, if there are any."""
+    if isinstance(positions, AlibiPositions):
+        return lambda length: -positions.slopes[:, None] * torch.arange(1 - length, length).abs()
+    if isinstance(positions, BucketPositions):
+        return lambda length: positions.bias[positions.buckets_of(torch.arange(1 - length, length))].T
+    return None
 
 
 def _describe_block(block: Any) -> StackLayer:

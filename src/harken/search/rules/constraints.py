@@ -21,13 +21,17 @@ the phrase nor, where the phrase itself begins with such a token, the one before
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from harken.data.tokenizers.tokens import EOS, PAD
+from harken.lazy_torch import torch
 from harken.search.hypotheses import NEG_INF
 from harken.search.rules.base import ScoreRule, SoFar
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Phrases = Sequence[Sequence[Sequence[Sequence[int]]]]  # for each source, its constraints; of each, alternatives
 
@@ -42,7 +46,7 @@ class Constraints(ScoreRule):
 
     needs_beam = True
 
-    def __init__(self, phrases: Phrases, joins: Tensor | None = None) -> None:
+    def __init__(self, phrases: Phrases, joins: Tensor | np.ndarray | None = None) -> None:
         flat = [
             [(number, list(tokens)) for number, constraint in enumerate(constraints) for tokens in constraint if tokens]
             for constraints in phrases
@@ -50,13 +54,13 @@ class Constraints(ScoreRule):
         most = max((len(row) for row in flat), default=1) or 1
         longest = max((len(tokens) for row in flat for _, tokens in row), default=1)
         self.size = max((len(constraints) for constraints in phrases), default=1) or 1  # C
-        self.tokens = torch.full((len(flat), most, longest), PAD)  # (B, A, P)
-        self.lengths = torch.zeros(len(flat), most, dtype=torch.long)  # (B, A)
-        self.constraint = torch.full((len(flat), most), self.size)  # (B, A) which constraint an alternative is of
-        self.exists = torch.zeros(len(flat), self.size, dtype=torch.bool)  # (B, C)
+        self.tokens = np.full((len(flat), most, longest), PAD, np.int64)  # (B, A, P)
+        self.lengths = np.zeros((len(flat), most), np.int64)  # (B, A)
+        self.constraint = np.full((len(flat), most), self.size, np.int64)  # (B, A) that an alternative is of
+        self.exists = np.zeros((len(flat), self.size), bool)  # (B, C)
         for row, alternatives in enumerate(flat):
             for slot, (number, tokens) in enumerate(alternatives):
-                self.tokens[row, slot, : len(tokens)] = torch.tensor(tokens)
+                self.tokens[row, slot, : len(tokens)] = tokens
                 self.lengths[row, slot], self.constraint[row, slot] = len(tokens), number
                 self.exists[row, number] = True
         self.joins = joins
@@ -76,15 +80,15 @@ class Constraints(ScoreRule):
     def load_(self, other: Constraints) -> None:
         """Hold the phrases of another, in the tensors that are here."""
         sources, alternatives, longest = other.tokens.shape
-        self.tokens.fill_(PAD)[:sources, :alternatives, :longest] = other.tokens
-        self.lengths.zero_()[:sources, :alternatives] = other.lengths
-        owners = other.constraint.masked_fill(other.constraint == other.size, self.size)
-        self.constraint.fill_(self.size)[:sources, :alternatives] = owners
-        self.exists.zero_()[:sources, : other.size] = other.exists
+        self.tokens.fill_(PAD)[:sources, :alternatives, :longest] = torch.as_tensor(other.tokens)
+        self.lengths.zero_()[:sources, :alternatives] = torch.as_tensor(other.lengths)
+        owners = np.where(other.constraint == other.size, self.size, other.constraint)
+        self.constraint.fill_(self.size)[:sources, :alternatives] = torch.as_tensor(owners)
+        self.exists.zero_()[:sources, : other.size] = torch.as_tensor(other.exists)
         if self.joins is not None:
             self.joins.fill_(False)
             if other.joins is not None:
-                self.joins[: len(other.joins)] = other.joins
+                self.joins[: len(other.joins)] = torch.as_tensor(other.joins)
 
     def __call__(self, scores: Tensor, so_far: SoFar) -> Tensor:
         met, _, _ = self._met(so_far.tokens, so_far.source)
@@ -105,11 +109,11 @@ class Constraints(ScoreRule):
     def progress(self, tokens: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens (R, t), the source (R,) of each row -> whether all is met (R,), constraint tokens met so far (R,)."""
         met, partial, (words, constraint) = self._met(tokens, source)
-        lengths = self.lengths.to(source.device)[source]
+        lengths = torch.as_tensor(self.lengths, device=source.device)[source]
         each = torch.zeros_like(met, dtype=torch.long)  # (R, C), the shortest alternative's length
         full = torch.full_like(each, words.shape[2] + 1)
         padded = torch.cat((full, full[:, :1]), 1).scatter_reduce(1, constraint, lengths, "amin")[:, :-1]
-        each = torch.where(self.exists.to(source.device)[source], padded, 0)
+        each = torch.where(torch.as_tensor(self.exists, device=source.device)[source], padded, 0)
         unmet = torch.cat((~met, torch.zeros_like(met[:, :1])), 1).gather(1, constraint)
         begun = torch.where(unmet, partial, 0).amax(1)
         return met.all(1), (each * met).sum(1) + begun
@@ -117,11 +121,13 @@ class Constraints(ScoreRule):
     def _met(self, tokens: Tensor, source: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
         """Which constraints are met (R, C), how many tokens of each alternative the prefix ends with (R, A)."""
         device, (rows, time) = source.device, tokens.shape
-        words, lengths = self.tokens.to(device)[source], self.lengths.to(device)[source]  # (R, A, P), (R, A)
-        constraint = self.constraint.to(device)[source]
+        words, lengths, constraint, exists = (  # (R, A, P), (R, A), (R, A), (R, C)
+            torch.as_tensor(array, device=device)[source]
+            for array in (self.tokens, self.lengths, self.constraint, self.exists)
+        )
         fulfilled = torch.zeros(rows, self.size + 1, dtype=torch.uint8, device=device)  # CUDA does not reduce booleans
         partial = torch.zeros_like(lengths)
-        joins = None if self.joins is None else self.joins.to(device)
+        joins = None if self.joins is None else torch.as_tensor(self.joins, device=device)
         padding = torch.full((rows, 1), PAD, device=device)
         for length in range(1, min(time, words.shape[2]) + 1):
             windows = tokens.unfold(1, length, 1)  # (R, W, length)
@@ -136,7 +142,7 @@ class Constraints(ScoreRule):
                 same = same & ~joins[after][..., None]
             complete = same.any(1) & (lengths == length)  # (R, A)
             fulfilled = fulfilled.scatter_reduce(1, constraint, complete.byte(), "amax")
-        met = fulfilled[:, :-1].bool() | ~self.exists.to(device)[source]
+        met = fulfilled[:, :-1].bool() | ~exists
         return met, partial, (words, constraint)
 
 

@@ -7,14 +7,15 @@ The language model has the vocabulary of the target. Its texts begin after an EO
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from harken.data.tokenizers.tokens import EOS
 from harken.errors import UserError
+from harken.lazy_torch import torch
 from harken.search.rules.base import ScoreRule, SoFar
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class LanguageModelFusion(ScoreRule):

@@ -13,13 +13,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from harken.data.tokenizers.tokens import EOS, PAD, UNK
+from harken.lazy_torch import torch
 from harken.search.hypotheses import NEG_INF
 from harken.search.rules.base import ScoreRule, SoFar, exclude_
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass
@@ -79,7 +83,7 @@ class Banned(ScoreRule):
         for sequence in sequences:
             by_length[len(sequence)].append(sequence)
         self.single = [sequence[0] for sequence in by_length.pop(1, [])]
-        self.longer = {length: torch.tensor(rows) for length, rows in by_length.items() if length}  # (M, length)
+        self.longer = {length: np.array(rows) for length, rows in by_length.items() if length}  # (M, length)
 
     def sequences(self) -> list[list[int]]:
         """All of them."""
@@ -89,10 +93,10 @@ class Banned(ScoreRule):
         scores = exclude_(scores, self.single)
         for length, rows in self.longer.items():
             if so_far.length >= length - 1:
-                rows = rows.to(scores.device)
+                sequences = torch.as_tensor(rows, device=scores.device)
                 recent = so_far.tokens[:, so_far.length - length + 1 :]  # (R, length - 1)
-                begun = (recent[:, None] == rows[:, :-1]).all(-1)  # (R, M)
-                scores = scores.scatter(1, torch.where(begun, rows[:, -1], PAD), NEG_INF)
+                begun = (recent[:, None] == sequences[:, :-1]).all(-1)  # (R, M)
+                scores = scores.scatter(1, torch.where(begun, sequences[:, -1], PAD), NEG_INF)
         return scores
 
 
@@ -109,12 +113,13 @@ class Shortlist(ScoreRule):
     [0.0, 0.0, 0.0, 0.5, 0.5, 0.0]
     """
 
-    allowed: Tensor
+    allowed: Tensor | np.ndarray
 
     def __post_init__(self) -> None:
-        self.allowed = self.allowed.clone()
+        self.allowed = np.asarray(self.allowed).copy()
         self.allowed[..., EOS] = True
 
     def restrict(self, logits: Tensor, so_far: SoFar) -> Tensor:
-        allowed = self.allowed.to(logits.device)
-        return logits.masked_fill(~(allowed if allowed.dim() == 1 else allowed[so_far.source]), NEG_INF)
+        allowed = torch.as_tensor(self.allowed, device=logits.device)
+        allowed = allowed if allowed.dim() == 1 else allowed[so_far.source]
+        return logits.masked_fill(~allowed, NEG_INF)

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from harken.data.tokenizers.tokens import EOS, PAD
 from harken.errors import UserError
+from harken.lazy_torch import torch
 from harken.search.hypotheses import NEG_INF
 from harken.search.rules.base import ScoreRule, SoFar
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Prefix(ScoreRule):
@@ -33,16 +37,14 @@ class Prefix(ScoreRule):
             raise UserError(f"the bias of a prefix is {bias}; it must be at least 0 and below 1")
         longest = max((len(prefix) for prefix in prefixes), default=0)
         rows = [[*prefix, *[PAD] * (longest - len(prefix))] for prefix in prefixes]
-        self.tokens = torch.tensor(rows, dtype=torch.long).view(len(rows), longest)  # (B, P)
+        self.tokens = np.array(rows, np.int64).reshape(len(rows), longest)  # (B, P)
         self.bias = bias
 
     def __call__(self, scores: Tensor, so_far: SoFar) -> Tensor:
         at = so_far.length
         if at >= self.tokens.shape[1]:
             return scores
-        if self.tokens.device != scores.device:
-            self.tokens = self.tokens.to(scores.device)
-        rows = self.tokens[so_far.source]  # (R, P)
+        rows = torch.as_tensor(self.tokens, device=scores.device)[so_far.source]  # (R, P)
         token = rows[:, at : at + 1]  # (R, 1)
         applies = token != PAD
         if self.bias is None:

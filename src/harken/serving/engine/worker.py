@@ -33,6 +33,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harken.machine import available_cores
@@ -159,9 +160,13 @@ class WorkerLoop:
     def _do_load(self, name: str, folder: str) -> None:
         def load() -> None:
             from harken.api import load as load_folder
+            from harken.api import load_quickly
 
             try:
-                loaded = load_folder(folder, self._device)
+                if self._prepare:
+                    loaded = load_quickly(Path(folder), lambda line: None, self._device)
+                else:
+                    loaded = load_folder(folder, self._device)
                 self.put(("swap", name, loaded))
             except Exception as error:
                 _report(error)
@@ -194,8 +199,7 @@ class WorkerLoop:
     def _is_exclusive(self, model: str, name: str, options: dict[str, Any]) -> bool:
         """Whether no search of a stream may use the model while an operation runs."""
         operation = self._operation(model, name)
-        device = getattr(self.models.get(model), "device", None)
-        is_on_cpu = getattr(device, "type", "cpu") == "cpu"
+        is_on_cpu = getattr(self.models.get(model), "is_on_cpu", True)
         return not is_on_cpu or (operation is not None and operation.is_exclusive(options))
 
     def _advance(self, numbers: Sequence[int] | None = None) -> None:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from harken.data.tokenizers.words import words_of
 from harken.errors import UserError
+from harken.lazy_torch import no_grad
 from harken.search.compiled import prepare
+from harken.search.stored import StoredModel
 from harken.tasks.translate.decoding.describing import describe
 from harken.tasks.translate.decoding.searching import search
 from harken.tasks.translate.translation import Translation, TranslationFigure
@@ -126,6 +127,8 @@ class TranslationOperations:
 
     def facts(self, model: Translator) -> dict[str, Any]:
         """Whether a model attends."""
+        if isinstance(model.model, StoredModel):
+            return {"attends": model.model.facts["attends"]}
         try:
             return {"attends": model.align("a", "a").attention is not None}
         except UserError:
@@ -142,13 +145,14 @@ def _nbest(
     return model.nbest(texts, options.get("nbest", 1), attention=shown, **search_options)
 
 
-@torch.no_grad()
+@no_grad
 def _masked_nbest(
     model: Translator, texts: list[str], shown: bool, options: dict[str, Any], search_options: dict[str, Any]
 ) -> list[list[Translation]]:
     """`_nbest` without some attention heads."""
     from harken.inspection.measures.ablation import Head, without_heads
 
+    model.build_network()
     count = options.get("nbest", 1)
     sources, request = model.read([model.shorten(text) for text in texts]), model.request(count, **search_options)
     request.observe = lambda step: None  # through the modules, as the compiled decoders run no hooks

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from harken.data.io.token_rows import ParallelIds, TokenRows
 from harken.data.rows import Columns, id_type, rows_of
@@ -20,11 +18,15 @@ from harken.data.text.dependency_heads import Trees, read_heads
 from harken.data.text.pairs import Pair
 from harken.data.text.placeholders import Placeholders
 from harken.data.tokenizers.base import Tokenizer
+from harken.data.tokenizers.tokens import PAD
+from harken.lazy_torch import torch
 from harken.models.config import longest_of
-from harken.nn.positions.dependency import piece_distances
 from harken.tasks.translate.known_form import KnownForm, known_forms
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.seen_words import SeenWords
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class SourceBatch(NamedTuple):
@@ -81,10 +83,14 @@ class Sources:
         """The ids of every sentence, without EOS."""
         return [form.ids for form in self.forms]
 
+    def arrays(self, numbers: Sequence[int]) -> SourceBatch:
+        """The sentences of these numbers, padded, as arrays and without their trees."""
+        rows = TokenRows.from_lists([self.forms[number].ids for number in numbers], eos=True)
+        return SourceBatch(*rows.padded(np.arange(len(rows)), PAD, np.int64), None)  # type: ignore[arg-type]
+
     def batch(self, numbers: Sequence[int], device: torch.device | str) -> SourceBatch:
         """The sentences of these numbers, padded."""
-        rows = TokenRows.from_lists([self.forms[number].ids for number in numbers], eos=True)
-        ids, lengths = rows.gather(np.arange(len(rows)))
+        ids, lengths = map(torch.as_tensor, self.arrays(numbers)[:2])
         distances = None if self.trees is None else distances_of(self.trees, numbers).to(device)
         return SourceBatch(ids.to(device), lengths.to(device), distances)
 
@@ -122,12 +128,18 @@ def trees_of(
 
 def distances_of(trees: Trees, numbers: Sequence[int] | np.ndarray) -> Tensor:
     """Distances (B, S, S) between the pieces of the chosen sentences."""
+    from harken.nn.positions.dependency import piece_distances  # imports torch
+
     heads, words = trees.gather(numbers)
     return piece_distances(torch.from_numpy(heads), torch.from_numpy(words))
 
 
-def max_lengths(recipe: TranslateRecipe, source_lengths: Tensor) -> Tensor:
+def max_lengths(recipe: TranslateRecipe, source_lengths: Tensor | np.ndarray) -> Any:
     """The most tokens each output may have, from the recipe's `[search]`, and no more than have positions."""
     search, limit = recipe.search, longest_of(recipe.model)
+    if isinstance(source_lengths, np.ndarray):
+        factor = np.float32(search.max_length_factor)  # torch multiplies in float32, too
+        most = (source_lengths.astype(np.float32) * factor).astype(np.int64) + search.max_length_extra
+        return most if limit is None else np.minimum(most, limit - 1)
     lengths = (source_lengths * search.max_length_factor).long() + search.max_length_extra
     return lengths if limit is None else lengths.clamp(max=limit - 1)  # one is for BOS

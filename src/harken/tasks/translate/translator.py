@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack, overload
 
 import numpy as np
-import torch
 
 from harken.data.io.token_rows import ParallelBatch
 from harken.data.text.dependency_heads import read_heads, write_heads
@@ -24,11 +23,11 @@ from harken.data.text.placeholders import Placeholders
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.marks import add_marks, inner_tokenizer
 from harken.errors import UserError
-from harken.models.build import build_model
+from harken.lazy_torch import torch
 from harken.models.config import longest_of
-from harken.models.encoder_decoder import TranslationModel
 from harken.search.compiled import prepare
 from harken.search.descriptions import SearchKeys, TextKeys
+from harken.search.stored import network_of
 from harken.tasks.artifacts import TokenizerPairArtifact
 from harken.tasks.keywords import show_keywords
 from harken.tasks.predictor import Predictor, Progress, require_texts
@@ -48,6 +47,7 @@ from harken.tasks.translate.translation import Translation
 
 if TYPE_CHECKING:
     from harken.inspection.pictures.beam import BeamPicture
+    from harken.models.encoder_decoder import TranslationModel
 
 TOKENIZERS = TokenizerPairArtifact()
 LONGEST = 1000  # pieces of a text that are translated; a search takes time with the square of the length
@@ -75,7 +75,7 @@ class TranslateKeys(RequestKeys, total=False):
     progress: Progress | None
 
 
-class Translator(Predictor[TranslateRecipe, TranslationModel]):
+class Translator(Predictor[TranslateRecipe, "TranslationModel"]):
     """Model, tokenizers and recipe of one folder; load it with `harken.load`."""
 
     def __init__(
@@ -93,6 +93,11 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         self.threads = ThreadTuner(self.model)
         self.seen_words = SeenWords() if folder is None else SEEN_WORDS.load(folder)
         self.placeholders = Placeholders.of(recipe.data.markup, source, target)
+
+    def build_network(self) -> None:
+        """Build the network of a model that runs without it."""
+        self.model = network_of(self.model)
+        self.threads.model = self.model
 
     def with_ensemble(self, others: Sequence[Translator], weights: Sequence[float] | None = None) -> Self:
         """The same translator, whose searches average its distributions with those of others.
@@ -128,6 +133,8 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
 
     @classmethod
     def open(cls, folder: Path, recipe: TranslateRecipe, device: str) -> Self:
+        from harken.models.build import build_model  # imports torch
+
         source, target = add_marks(recipe, *TOKENIZERS.load(folder))
         return cls(recipe, build_model(recipe.model, source.size, target.size), source, target, folder)
 

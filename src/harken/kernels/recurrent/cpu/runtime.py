@@ -26,11 +26,14 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from harken.lazy_torch import is_loaded, num_threads, torch
 from harken.machine import CAN_FORK
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MAX_BYTES = 2**28  # kept for later, 256 MiB
 MIN_BYTES = 2**20  # smaller buffers come quickly from the allocator
@@ -69,18 +72,17 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 def run_all(tasks: Sequence[Callable[[], object]]) -> None:
     """Run the tasks without autograd and return when the last is done; raises the error of one that failed."""
-    threads = torch.get_num_threads()
+    threads = num_threads()
     if threads == 1 or len(tasks) == 1:
-        with torch.no_grad():
-            for task in tasks:
-                task()
+        for task in tasks:
+            _without_autograd(task)
         return
     for done in [_pool(threads).submit(_without_autograd, task) for task in tasks]:
         done.result()
 
 
 def _without_autograd(task: Callable[[], object]) -> None:
-    with torch.no_grad():  # a new thread starts with autograd on
+    with torch.no_grad() if is_loaded() else nullcontext():  # a new thread starts with autograd on
         task()
 
 

@@ -13,7 +13,7 @@ from harken.inspection.pictures.beam import BeamPicture
 from harken.search.config import SearchConfig
 from harken.search.conflicts import OF_TREES, conflict_of
 from harken.search.hypotheses import Hypothesis
-from harken.search.program import ranking_of
+from harken.search.ranking import ranking_of
 from harken.search.tree import BeamRecorder, Terms, TreeNode, beam_tree, terms_of
 from harken.tasks.translate.decoding.searching import Request, search
 

@@ -12,15 +12,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from harken.data.io.token_rows import pad
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import BOS
 from harken.data.tokenizers.words import words_of
+from harken.lazy_torch import no_grad, torch
 from harken.metrics.alignment import merge_subwords
-from harken.nn.attention.multihead import SelfAttention
 from harken.search import Hypothesis
 from harken.tasks.translate.decoding.scoring import forced_scores
 from harken.tasks.translate.known_form import KnownForm
@@ -28,10 +26,12 @@ from harken.tasks.translate.sources import Sources
 from harken.tasks.translate.translation import Translation
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from harken.nn.attention.multihead import SelfAttention
     from harken.tasks.translate.translator import Translator
 
 
-@torch.no_grad()
 def describe(
     translator: Translator,
     sources: Sources,
@@ -60,14 +60,27 @@ def describe(
         )
         for (number, hypothesis), text in zip(rows, outputs, strict=True)
     ]
-    if not (attention or layers) or not rows:
-        return results
+    if (attention or layers) and rows:
+        _attend(translator, sources, rows, results, outputs, layers)
+    return results
+
+
+@no_grad
+def _attend(
+    translator: Translator,
+    sources: Sources,
+    rows: Sequence[tuple[int, Hypothesis]],
+    results: Sequence[Translation],
+    outputs: Sequence[str],
+    layers: bool,
+) -> None:
+    """Give translations of the texts `outputs` their attention, where the model has any."""
     source, lengths, distances = sources.batch([number for number, _ in rows], translator.device)
     target, _ = pad([[BOS, *hypothesis.tokens] for _, hypothesis in rows], eos=False)
     with recording_self_attention(translator.model, layers) as recorded:
         weights = translator.model.attention(source, lengths, target.to(translator.device), distances)
     if weights is None:  # else (B, L, N, T, S)
-        return results
+        return
     aligned = translator.model.alignment(weights).float().cpu().numpy()  # (B, T, S)
     first = 1 if translator.model.alignment_shift else 0
     for row, ((number, hypothesis), result) in enumerate(zip(rows, results, strict=True)):
@@ -93,7 +106,6 @@ def describe(
                 translator.source.pieces(words),
                 translator.target.pieces(pieces),
             )
-    return results
 
 
 def _words(
@@ -109,6 +121,8 @@ def _words(
 @contextmanager
 def recording_self_attention(model: nn.Module, enabled: bool = True) -> Iterator[dict[str, Tensor]]:
     """Inside, every `SelfAttention` that runs leaves its weights (B, N, T, T) under its name."""
+    from harken.nn.attention.multihead import SelfAttention  # imports torch
+
     recorded: dict[str, Tensor] = {}
 
     def record(name: str) -> Callable[..., None]:

@@ -19,8 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from harken.data.io.files import read_lines, require_file
 from harken.data.text.scripts import SPACED_LETTER, UNSPACED_LETTER, is_unspaced
@@ -115,9 +114,9 @@ def phrase_ids(alternatives: Sequence[str], tokenizer: Tokenizer) -> list[list[i
     return rows
 
 
-def joining_tokens(tokenizer: Tokenizer) -> Tensor | None:
+def joining_tokens(tokenizer: Tokenizer) -> np.ndarray | None:
     """(V,): True for the tokens that continue a word; None where every token is a word."""
     if isinstance(tokenizer, WordTokenizer | PlainWordTokenizer):
         return None
     pieces = tokenizer.pieces(range(tokenizer.size))
-    return torch.tensor([piece[:1].isalnum() and not is_unspaced(piece[0]) for piece in pieces])  # ▁ is no letter
+    return np.array([piece[:1].isalnum() and not is_unspaced(piece[0]) for piece in pieces])  # ▁ is no letter

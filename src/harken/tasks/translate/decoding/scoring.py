@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import torch
-
 from harken.data.io.token_rows import pad
 from harken.data.tokenizers.tokens import BOS
 from harken.errors import UserError
+from harken.lazy_torch import no_grad, torch
 from harken.search.ranking import Ranking
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class ScoredPair:
         return math.exp(-self.log_probability / len(self.token_scores))
 
 
-@torch.no_grad()
+@no_grad
 def forced_scores(
     translator: Translator, sources: Sources, indices: Sequence[int], targets: Sequence[Sequence[int]]
 ) -> list[list[float]]:

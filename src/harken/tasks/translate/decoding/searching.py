@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from harken.data.text.placeholders import misplaced
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.marks import forced_tokens, inner_tokenizer
 from harken.errors import UserError
+from harken.lazy_torch import torch
 from harken.metrics.bleu import chrf_of_statistics, chrf_statistics, sentence_bleu
 from harken.recipe import load_recipe
 from harken.search.config import TranslationSearchConfig
@@ -36,6 +35,7 @@ from harken.search.rules.constraints import Constraints
 from harken.search.rules.fusion import LanguageModelFusion
 from harken.search.rules.penalties import Banned, Shortlist
 from harken.search.rules.prefix import ForcedFirst, Prefix, check_prefix
+from harken.search.stored import StoredModel, network_of
 from harken.tasks.registry import job_of
 from harken.tasks.translate.decoding.describing import describe
 from harken.tasks.translate.decoding.glossary import (
@@ -92,13 +92,14 @@ class Request:
         if self.ensemble:
             for other in self.ensemble:
                 check_same_vocabulary(self.translator, other)
-            self.model = Ensemble([self.model, *(other.model for other in self.ensemble)], self.weights)
+            models = [network_of(each.model) for each in (self.translator, *self.ensemble)]
+            self.model = Ensemble(models, self.weights)
         self.banned = [ids for word in config.banned for form in forms(word) if (ids := target.encode(form))]
         self.language = _language_model(self.translator, config) if config.lm_weight else None
         self.second = _load("search.rerank", config.rerank, "translate", self.translator) if config.rerank else None
 
     @cached_property
-    def joins(self) -> Tensor | None:
+    def joins(self) -> np.ndarray | None:
         """(V,) the target's tokens that continue a word."""
         return joining_tokens(self.translator.target)
 
@@ -126,7 +127,9 @@ class Request:
             rules.append(Constraints(ids, self.joins))
         if self.language is not None:
             network = self.language
-            rules.append(LanguageModelFusion(network, network.start(len(numbers)), self.config.lm_weight))
+            with torch.no_grad():
+                state = network.start(len(numbers))
+            rules.append(LanguageModelFusion(network, state, self.config.lm_weight))
         if allowed is not None:
             rules.append(Shortlist(allowed))
         return tuple(rules)
@@ -141,7 +144,7 @@ class Request:
         form = sources.forms[number]
         return find_terms(form.text if form.spans else sources.texts[number], [*own, *self.glossary])
 
-    def _allowed(self, rows: Sequence[Sequence[int]]) -> Tensor | None:
+    def _allowed(self, rows: Sequence[Sequence[int]]) -> np.ndarray | None:
         """(B, V) the tokens that these sources may write; None: all."""
         count, translator = self.config.shortlist, self.translator
         is_shared = inner_tokenizer(translator.source) is inner_tokenizer(translator.target)
@@ -154,7 +157,6 @@ class Request:
         return [forms(phrase) for phrase in phrases if isinstance(phrase, str) and phrase.strip()]
 
 
-@torch.no_grad()
 def search(
     request: Request,
     sources: Sources,
@@ -171,7 +173,9 @@ def search(
     """
     translator, config = request.translator, request.config
     matches = [] if keep_beam else _checked_matches(request, sources, numbers)
-    batch = sources.batch(numbers, translator.device)
+    is_stored = isinstance(request.model, StoredModel)
+    batch = sources.arrays(numbers) if is_stored else sources.batch(numbers, translator.device)
+    row_numbers = list(numbers if row_numbers is None else row_numbers)
     limits = max_lengths(translator.recipe.model_copy(update={"search": config}), batch.lengths)
     candidates, marked = count, not keep_beam and any(sources.forms[number].spans for number in numbers)
     if config.mbr:
@@ -188,7 +192,7 @@ def search(
         candidates,
         batch.distances,
         request.rules(sources, numbers, limits.tolist()),
-        torch.tensor(list(numbers if row_numbers is None else row_numbers)),
+        np.array(row_numbers) if is_stored else torch.tensor(row_numbers),  # type: ignore[arg-type]
         request.cancelled,
         None if any(matches) or (marked and candidates > count) else request.observe,  # what is chosen or replaced last
         keep_beam,
@@ -281,7 +285,7 @@ def translate_batch(
     return [[(next(described), len(hypothesis.tokens) + 1) for hypothesis in row] for row in best]
 
 
-def _allow(allowed: Tensor | None, rows: Sequence[Sequence[int]]) -> None:
+def _allow(allowed: np.ndarray | None, rows: Sequence[Sequence[int]]) -> None:
     """Add tokens that a translation must have to the shortlist of each source."""
     for row, tokens in enumerate(rows if allowed is not None else ()):
         allowed[row, list(tokens)] = True  # type: ignore[index]
@@ -340,7 +344,7 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
     prefix = prefix or forced_tokens(request.translator.target)
     rules = (Prefix([prefix]),)
     call = DecodingCall(
-        first.model, batch.ids, batch.lengths, len(prefix) + 1, first.config, count, batch.distances, rules
+        network_of(first.model), batch.ids, batch.lengths, len(prefix) + 1, first.config, count, batch.distances, rules
     )
     starts = [[*hypothesis.tokens] for hypothesis in decode(call)[0] if not hypothesis.finished]
     continued = []

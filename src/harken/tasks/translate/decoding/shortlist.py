@@ -24,15 +24,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from harken.data.text.parallel import read_corpus
 from harken.errors import UserError
+from harken.lazy_torch import torch
 from harken.metrics.ibm import learn_table
 from harken.tasks.artifacts import ObjectArtifact
 from harken.tasks.translate.sources import encode_pairs
-from harken.training.weights import load_tensors, save_tensors
+from harken.training.weights import load_arrays, save_tensors
 
 if TYPE_CHECKING:
     from harken.data.io.token_rows import ParallelIds
@@ -75,7 +74,7 @@ class ShortlistTable:
         start, end = self.offsets[token], self.offsets[token + 1]
         return self.targets[start : min(end, start + count)]
 
-    def allowed(self, rows: Sequence[Sequence[int]], count: int, joint: bool) -> Tensor:
+    def allowed(self, rows: Sequence[Sequence[int]], count: int, joint: bool) -> np.ndarray:
         """(B, V) bool: the tokens that sources (lists of tokens) may write; `joint`: also those of the source."""
         allowed = np.zeros((len(rows), self.size), bool)
         allowed[:, self.frequent] = True
@@ -85,7 +84,7 @@ class ShortlistTable:
                 row[self.candidates(token, count)] = True
             if joint:
                 row[unique] = True
-        return torch.from_numpy(allowed)
+        return allowed
 
     def save(self, folder: Path) -> None:
         """Into a model folder."""
@@ -100,12 +99,12 @@ class ShortlistTable:
         Raises:
             UserError: the file is damaged.
         """
-        tensors, _ = load_tensors(folder / FILE)
+        arrays, _ = load_arrays(folder / FILE)
         names = {"offsets", "targets", "frequent", "size"}
-        fits = tensors.keys() == names and all(tensors[name].dim() == 1 for name in names) and len(tensors["size"]) == 1
+        fits = arrays.keys() == names and all(arrays[name].ndim == 1 for name in names) and len(arrays["size"]) == 1
         if fits:
-            offsets, targets, frequent = (tensors[name].long().numpy() for name in ("offsets", "targets", "frequent"))
-            size, both = int(tensors["size"]), np.concatenate((targets, frequent, [0]))
+            offsets, targets, frequent = (arrays[name].astype(np.int64) for name in ("offsets", "targets", "frequent"))
+            size, both = int(arrays["size"][0]), np.concatenate((targets, frequent, [0]))
             fits = len(offsets) > 0 and offsets[0] == 0 and offsets[-1] == len(targets)
             fits = fits and bool((np.diff(offsets) >= 0).all()) and both.min() >= 0 and both.max() < size
         if not fits:

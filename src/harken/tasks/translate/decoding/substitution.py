@@ -24,7 +24,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from harken.data.io.token_rows import pad
 from harken.data.tokenizers.base import Tokenizer
@@ -33,9 +32,10 @@ from harken.data.tokenizers.tokens import BOS, UNK
 from harken.data.tokenizers.word import JOINED
 from harken.data.tokenizers.words import joins
 from harken.errors import UserError
+from harken.lazy_torch import no_grad
 from harken.metrics.alignment import merge_subwords
 from harken.search.hypotheses import Hypothesis
-from harken.search.program import ranking_of
+from harken.search.ranking import ranking_of
 from harken.tasks.translate.decoding.glossary import WORD, Match
 from harken.tasks.translate.decoding.scoring import forced_scores
 
@@ -136,7 +136,7 @@ def span_of(weights: np.ndarray, words: Sequence[int], taken: Collection[int]) -
     return first, last
 
 
-@torch.no_grad()
+@no_grad
 def word_weights(
     translator: Translator, sources: Sources, rows: Sequence[tuple[int, Sequence[int]]]
 ) -> list[np.ndarray]:

@@ -148,7 +148,7 @@ def translate_lines(
     """
     if request.config.shortlist:
         _ = translator.shortlist  # loaded or learnt once, before the threads start
-    on_cpu = translator.device.type == "cpu"
+    on_cpu = translator.is_on_cpu
     tokens = request.config.batch_sentences * SENTENCE * (1 if on_cpu else 8)
     reader, windows, number = Reader(lines, available, window), deque[Window](), first
 

@@ -11,13 +11,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import Generic, Self, TypeVar
-
-import torch
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from harken.data.tokenizers.tokens import EOS
+from harken.lazy_torch import is_loaded, no_grad, torch
 from harken.machine import available_cores
-from harken.models.encoder_decoder import TranslationModel
+from harken.search.stored import StoredModel
+
+if TYPE_CHECKING:
+    from harken.models.encoder_decoder import TranslationModel
 
 T = TypeVar("T")
 CLOSING = 2.0  # seconds that running calls get to end when workers are closed
@@ -29,14 +31,14 @@ class ThreadTuner:
     It is measured once, when there is enough to do for the measurement to be worth its time.
     """
 
-    def __init__(self, model: TranslationModel) -> None:
+    def __init__(self, model: TranslationModel | StoredModel) -> None:
         self.model = model
         self.count: int | None = None  # not known before it is measured
 
     @contextmanager
     def used(self, measure: bool) -> Iterator[None]:
         """Search with them; `measure` says whether to find out how many there should be, if that is not known."""
-        if next(self.model.parameters()).device.type != "cpu":
+        if isinstance(self.model, StoredModel) or next(self.model.parameters()).device.type != "cpu":
             yield
             return
         before = torch.get_num_threads()
@@ -49,7 +51,7 @@ class ThreadTuner:
         finally:
             torch.set_num_threads(before)
 
-    @torch.no_grad()
+    @no_grad
     def _seconds(self, threads: int) -> float:
         """The seconds that a small batch takes with so many threads."""
         torch.set_num_threads(threads)
@@ -84,8 +86,8 @@ class WorkerThreads(Generic[T]):
         self._closed = False
 
     def __enter__(self) -> Self:
-        self._torch_threads = torch.get_num_threads()
-        if self.count:
+        self._torch_threads = torch.get_num_threads() if is_loaded() else None
+        if self.count and is_loaded():
             torch.set_num_threads(1)  # also for the threads to come, and for those that they start
         for thread in self._threads:
             thread.start()
@@ -98,7 +100,8 @@ class WorkerThreads(Generic[T]):
         deadline = time.monotonic() + CLOSING
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-        torch.set_num_threads(self._torch_threads)
+        if self._torch_threads is not None:
+            torch.set_num_threads(self._torch_threads)
 
     def submit(self, call: Callable[[], T]) -> None:
         """Run a call as soon as a thread is free."""
@@ -115,7 +118,8 @@ class WorkerThreads(Generic[T]):
         return value  # type: ignore[return-value]
 
     def _work(self) -> None:
-        torch.set_num_threads(1)
+        if is_loaded():
+            torch.set_num_threads(1)
         while (call := self._calls.get()) is not None:
             if self._closed:
                 continue

@@ -1,0 +1,296 @@
+"""Translators that are opened without torch: the same results, and the network where the stored form does not serve."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import harken
+from harken.cli.warm import warm
+from harken.recipe import load_recipe, model_recipe
+from harken.search.dispatch import report_backends
+from harken.search.stored import LONGEST, StoredModel
+from harken.tasks.predictor import network_facts
+from harken.tasks.translate import cold_start
+from harken.tasks.translate.cold_start import open_stored, store, why_not_stored
+from harken.tasks.translate.job import JOB
+from harken.tasks.translate.translator import Translator
+from harken.training.weights import load_tensors, save_tensors
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_translator import ENGLISH, KINDS, write_model
+
+TRANSFORMER = KINDS["transformer"]
+FORMS = {
+    "transformer": TRANSFORMER,
+    "learned": [*TRANSFORMER, "model.positions=learned", "model.max_length=24", "model.norm=post"],
+    "rotary": [*TRANSFORMER, "model.positions=rotary", "model.norm_kind=rms", "model.activation=swiglu"],
+    "alibi": [*TRANSFORMER, "model.positions=alibi"],
+    "buckets": [*TRANSFORMER, "model.positions=buckets", "model.buckets=8"],
+    "ssru": [*TRANSFORMER, "model.decoder_mixer=ssru"],
+    "attention": KINDS["attention"],
+    "rnn": KINDS["rnn"],
+    "gru": [*KINDS["attention"], "model.cell=gru", "model.layers=2", "model.bidirectional=true", "model.attention=dot"],
+    "gru-before": [*KINDS["attention"], "model.cell=gru", "model.reset=before", "model.attention=cosine"],
+    "residual": [*KINDS["attention"], "model.layers=3", "model.connections=residual", "model.attention=multiplicative"],
+    "constant": [*KINDS["rnn"], "model.cell=rnn", "model.context=constant"],
+}
+SEARCHES: list[dict[str, Any]] = [
+    {"beam": 1},
+    {"beam": 4},
+    {"beam": 4, "length_rule": "gnmt", "word_reward": 0.2, "stopping": "count"},
+    {"beam": 3, "no_repeat_ngram": 2, "repetition_penalty": 1.3, "min_length": 3, "banned": ["chat"]},
+    {"beam": 4, "prefix": "le chat"},
+    {"beam": 6, "require": ["chien"]},
+    {"beam": 4, "diversity_groups": 2},
+    {"sample": True, "seed": 3, "top_k": 10},
+    {"beam": 4, "mbr": "chrf", "mbr_candidates": 4},
+]
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(cold_start, "may_have_gpu", lambda: False)
+    return tmp_path / "cache" / "harken" / "decoders"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    home = tmp_path_factory.mktemp("models")
+
+    def of(form: str) -> Path:
+        if not (home / form).is_dir():
+            KINDS[form] = FORMS[form]
+            write_model(home / form, form)
+        return home / form
+
+    return of
+
+
+def network_of(folder: Path) -> Translator:
+    model: Translator = harken.load(folder, device="cpu")
+    model.threads.count = 1
+    model.prepare()
+    return model
+
+
+def opened(folder: Path) -> Translator:
+    """The folder by its stored description, whose network must not be built."""
+
+    def build() -> Any:
+        raise AssertionError("the network was built")
+
+    translator = open_stored(folder, model_recipe(folder), build)
+    assert translator is not None
+    return translator
+
+
+def store_facts(model: Translator) -> bool:
+    return store(model, network_facts(model) | JOB.facts(model))
+
+
+def assert_equal_results(one: Translator, other: Translator, **search: Any) -> None:
+    first, second = (
+        model.nbest(ENGLISH, 2 if search.get("beam", 1) > 1 else 1, attention=False, **search) for model in (one, other)
+    )
+    assert [[best.text for best in row] for row in first] == [[best.text for best in row] for row in second]
+    assert [[best.token_ids for best in row] for row in first] == [[best.token_ids for best in row] for row in second]
+    for row, others in zip(first, second, strict=True):
+        for best, reference in zip(row, others, strict=True):
+            assert best.score == pytest.approx(reference.score, abs=1e-4)
+            assert best.token_scores == pytest.approx(reference.token_scores, abs=1e-4)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_translates_as_its_network(folders: Callable[[str], Path], form: str) -> None:
+    network = network_of(folders(form))
+    assert store_facts(network)
+    stored = opened(folders(form))
+    assert_equal_results(network, stored, beam=3)
+    assert_equal_results(network, stored, beam=1)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: "-".join(search))
+@pytest.mark.parametrize("form", ["transformer", "attention"])
+def test_every_search_gives_what_the_network_gives(
+    folders: Callable[[str], Path], form: str, search: dict[str, Any]
+) -> None:
+    network = network_of(folders(form))
+    assert store_facts(network)
+    assert_equal_results(network, opened(folders(form)), **search)
+
+
+@pytest.mark.parametrize("form", ["transformer", "attention"])
+def test_int8_gives_what_the_network_gives(folders: Callable[[str], Path], form: str) -> None:
+    network = network_of(folders(form))
+    assert store_facts(network)
+    assert_equal_results(network, opened(folders(form)), precision="int8", beam=3)
+
+
+def test_what_the_stored_form_does_not_serve_is_left_to_the_network(folders: Callable[[str], Path]) -> None:
+    network = network_of(folders("transformer"))
+    assert store_facts(network)
+    built, lines = list[Any](), list[str]()
+
+    def build() -> Any:
+        built.append(harken.load(folders("transformer"), device="cpu").model)
+        return built[-1]
+
+    stored = open_stored(folders("transformer"), network.recipe, build)
+    assert stored is not None and not built
+    report_backends(lines.append)
+    stored.translate(ENGLISH[0], attention=False)
+    assert lines == ["search by compiled, without torch (graphs: the model is not on a GPU)"]
+    long = " ".join(ENGLISH[1].split() * 60)
+    assert len(stored.source.encode(long)) < LONGEST
+    given = {"max_length_factor": 20.0, "beam": 2, "attention": False}
+    best, reference = (model.translate(long, **given) for model in (stored, network))
+    report_backends(None)
+    assert best.text == reference.text and len(built) == 1
+    assert any(line.startswith("the network is built, with torch: a sentence is longer") for line in lines)
+    aligned = stored.translate(ENGLISH[0], attention=True)
+    torch.testing.assert_close(aligned.attention, network.translate(ENGLISH[0], attention=True).attention)
+
+
+def test_changed_weights_a_changed_recipe_and_a_damaged_file_make_the_description_stale(
+    folders: Callable[[str], Path], tmp_path: Path, cache: Path
+) -> None:
+    folder = write_model(tmp_path / "model", "transformer")
+    recipe = model_recipe(folder)
+    assert why_not_stored(folder, recipe) == "no description of its decoder is stored yet"
+    assert store_facts(network_of(folder)) and why_not_stored(folder, recipe) is None
+    other = load_recipe(folder / "recipe.toml", ["model.alignment_layer=-1", "model.alignment_heads=[0]"])
+    assert why_not_stored(folder, other) is not None
+    (file,) = cache.iterdir()
+    content = file.read_bytes()
+    file.write_bytes(content[:-8] + bytes(8))
+    assert open_stored(folder, recipe, lambda: None) is None
+    file.write_bytes(content)
+    before = opened(folder).translate(ENGLISH, beam=1, attention=False)
+    tensors, _ = load_tensors(folder / "model.safetensors")
+    save_tensors(folder / "model.safetensors", {name: value * 0.5 for name, value in tensors.items()})
+    assert why_not_stored(folder, recipe) == "no description of its decoder is stored yet"
+    changed = network_of(folder)
+    assert store_facts(changed)
+    assert_equal_results(changed, opened(folder), beam=1)
+    after = opened(folder).translate(ENGLISH, beam=1, attention=False)
+    assert [best.score for best in after] != [best.score for best in before]
+
+
+def test_a_damaged_model_file_is_refused(folders: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "model", "transformer")
+    store_facts(network_of(folder))
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-4] + b"\x01\x02\x03\x04")
+    with pytest.raises(harken.UserError, match="does not match its checksum"):
+        open_stored(folder, model_recipe(folder), lambda: None)
+
+
+def test_models_without_a_description_are_opened_with_their_network(tmp_path: Path, cache: Path) -> None:
+    KINDS["convolutional"] = ["phrasebook-convolutional", "model.width=16", "model.embedding=8"]
+    folder = write_model(tmp_path / "model", "convolutional")
+    assert not store_facts(network_of(folder)) and not cache.exists()
+
+
+def test_translate_imports_no_torch_once_the_description_is_stored(folders: Callable[[str], Path], cache: Path) -> None:
+    folder, code = (
+        folders("attention"),
+        "import harken.cli, sys\ntry: harken.cli.main()\nfinally: print('torch' in sys.modules)",
+    )
+
+    def translate(*options: str) -> tuple[list[str], str]:
+        command = [sys.executable, "-c", code, "translate", str(folder), "--profile", *options]
+        done = subprocess.run(
+            command, input="the black cat\n", capture_output=True, text=True, env=os.environ, check=True
+        )
+        return done.stdout.splitlines(), done.stderr
+
+    (first, with_torch), notes = translate()
+    assert with_torch == "True" and "no description of its decoder is stored yet" in notes
+    (second, without_torch), notes = translate()
+    assert (second, without_torch) == (first, "False") and "without torch" in notes
+    assert translate("--beam", "3", "--nbest", "2", "--json")[0][-1] == "True"  # the alignment takes the network
+
+
+def test_a_gpu_takes_the_network(folders: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cold_start, "may_have_gpu", lambda: True)
+    folder = folders("transformer")
+    assert why_not_stored(folder, model_recipe(folder)) == "there may be a GPU"
+
+
+def test_a_stored_model_is_its_network_to_others(folders: Callable[[str], Path]) -> None:
+    network = network_of(folders("transformer"))
+    assert store_facts(network)
+    translator = open_stored(folders("transformer"), network.recipe, lambda: network.model)
+    assert translator is not None and isinstance(translator.model, StoredModel)
+    assert translator.align(ENGLISH[0], "le chat").score == pytest.approx(network.align(ENGLISH[0], "le chat").score)
+    assert str(translator.device) == "cpu" and translator.is_on_cpu
+
+
+WORKER = """
+import json, sys
+from harken.serving.engine.worker import WorkerLoop
+sent = []
+loop = WorkerLoop(sent.append, "cpu", prepare=True)
+operations = json.loads(sys.argv[2])
+loop._do_load("m", sys.argv[1])
+for number, operation in enumerate(operations):
+    loop.put(("batch", number, "m", operation, {}, [{"text": "the black cat"}]))
+loop.put(("stop",))
+loop.run()
+print(json.dumps([sent, "torch" in sys.modules]))
+"""
+
+
+def test_a_worker_serves_translations_without_torch_and_builds_the_network_to_look_inside(
+    folders: Callable[[str], Path],
+) -> None:
+    folder = folders("attention")
+
+    def serve(*operations: str) -> tuple[list[Any], bool]:
+        command = [sys.executable, "-c", WORKER, str(folder), json.dumps(operations)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
+        sent, has_torch = json.loads(done.stdout)
+        return sent, has_torch
+
+    first, with_torch = serve("translate")
+    second, without_torch = serve("translate")
+    assert (with_torch, without_torch) == (True, False)
+    assert first == second and first[0][0] == "loaded" and first[-1][0] == "result"
+    both, has_torch = serve("translate", "attention")
+    assert has_torch and both[-1][0] == "result" and both[-1][2][0]["layers"]
+
+
+def test_warm_compiles_the_kernels_and_stores_the_description(
+    folders: Callable[[str], Path], cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = folders("transformer")
+    warm([folder])
+    notes = capsys.readouterr().err.splitlines()
+    assert [note.split(":")[0] for note in notes[:3]] == [
+        "Transformer decoder",
+        "recurrent decoder",
+        "digest of weights",
+    ]
+    assert str(notes[3]).startswith(f"{folder}: ready in ") and len(list(cache.iterdir())) == 1
+    assert why_not_stored(folder, model_recipe(folder)) is None
+    warm([])
+    assert all("on disk already" in note for note in capsys.readouterr().err.splitlines())
+
+
+def test_kernels_that_have_to_be_compiled_are_not_waited_for(
+    folders: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network, lines = network_of(folders("transformer")), list[str]()
+    assert store_facts(network)
+    monkeypatch.setattr(cold_start, "are_compiled", lambda described: False)
+    opened_model = JOB.open_quickly(folders("transformer"), network.recipe, "cpu", lines.append)
+    assert not isinstance(opened_model.model, StoredModel)
+    assert len(lines) == 1 and "the kernels are not compiled" in lines[0]
