@@ -160,10 +160,10 @@ def test_the_search_that_is_captured_reads_changed_weights(kind: str, change: Ca
     call = make_call(model)
     with torch.inference_mode():
         search = uncaptured(call)
-        search.run(model, call)
+        search.run([model], call)
     change(model)
     with torch.inference_mode():
-        again = search.run(model, call)
+        again = search.run([model], call)
     assert [row[0].tokens for row in again] == [row[0].tokens for row in run_reference(call)]
 
 
