@@ -126,9 +126,9 @@ def test_what_was_captured_for_decoding_is_released_after_a_validation(
     monkeypatch.setattr(task, "_search", search)
     with torch.no_grad():
         task.validate(0, 1)
-        assert graphs._SEARCHES.get(task.model) is None
+        assert task.model not in graphs._SEARCHES._entries
         graphs._SEARCHES.of(task.model)
         monkeypatch.setattr(task, "_search", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             task.validate(0, 1)
-    assert graphs._SEARCHES.get(task.model) is None
+    assert task.model not in graphs._SEARCHES._entries
