@@ -201,6 +201,12 @@ def test_a_classifier_answers_with_probabilities_and_weights_over_words(client: 
     assert answer.status_code == 400 and "cannot read 'a.exe'" in answer.json()["error"]
 
 
+@pytest.mark.parametrize("options", ["[" * 100_000, "{", "[]", "1"])
+def test_options_that_are_no_object_are_refused(client: Any, options: str) -> None:
+    answer = client.post("/studio/answer", data={"model": "opinions", "text": "good", "options": options})
+    assert answer.status_code == 400 and answer.json()["error"] == "the options are no JSON object"
+
+
 def test_the_server_asks_the_studio_for_its_key(tiny_model: Callable[[str], Path], tmp_path: Path) -> None:
     key = new_key(tmp_path / "keys.json", "alice")
     settings = ServerSettings(api_keys=tmp_path / "keys.json", device="cpu")

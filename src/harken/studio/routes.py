@@ -290,7 +290,7 @@ def _static(name: str) -> Response:
 def _options(text: str) -> dict[str, Any]:
     try:
         options = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter where it is nested too deeply
         options = None
     if not isinstance(options, dict):
         raise UserError("the options are no JSON object")
