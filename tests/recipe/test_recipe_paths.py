@@ -1,16 +1,21 @@
 """Paths in recipes: relative to the recipe, found by their type, and reported with their key."""
 
+import shutil
+import tomllib
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+import tomli_w
 from pydantic import BaseModel
 
+import harken
 from harken.errors import UserError
 from harken.paths import RecipePath, map_paths, paths_in
 from harken.recipe import as_recipe, load_recipe, require_paths
 from harken.registry import JOBS, recipe_class
 
+FOLDERS = Path(__file__).parents[1] / "folders"
 RECIPE = """
 [data]
 source = "data/a.en"
@@ -101,6 +106,47 @@ def test_a_folder_of_a_moved_model_is_read_from_anywhere(project: Path, monkeypa
     (project / "moved" / "recipe.toml").write_text(recipe.to_toml())
     monkeypatch.chdir("/")
     assert load_recipe(project / "moved" / "recipe.toml") == recipe
+
+
+@pytest.fixture
+def strange_folder(project: Path) -> Path:
+    """A copy of a model folder, whose recipe somebody else writes, beside files that it may not name."""
+    (project / "secret.tsv").write_text("cat\tlapin\n")
+    return Path(shutil.copytree(FOLDERS / "transformer", project / "strange"))
+
+
+def add_to_recipe(folder: Path, section: str, **values: str) -> None:
+    text = (folder / "recipe.toml").read_text()
+    lines = "".join(f'{name} = "{value}"\n' for name, value in values.items())
+    (folder / "recipe.toml").write_text(text.replace(f"[{section}]\n", f"[{section}]\n{lines}"))
+
+
+@pytest.mark.parametrize("written", ["absolute", "../secret.tsv", "link.tsv"])
+@pytest.mark.parametrize("key", ["glossary", "rerank", "language_model"])
+def test_a_model_folder_names_no_file_outside_of_it(strange_folder: Path, written: str, key: str) -> None:
+    secret = strange_folder.parent / "secret.tsv"
+    (strange_folder / "link.tsv").symlink_to(secret)
+    add_to_recipe(strange_folder, "search", **{key: str(secret) if written == "absolute" else written})
+    with pytest.warns(UserWarning, match=rf"search\.{key} of .*strange/recipe\.toml is .*outside of that folder"):
+        model = harken.load(strange_folder, device="cpu")
+    assert "lapin" not in model.translate("the black cat sleeps").text
+    if key == "glossary":
+        assert "lapin" in model.translate("the black cat sleeps", glossary=secret).text
+
+
+def test_a_model_folder_may_name_a_glossary_in_it(strange_folder: Path) -> None:
+    (strange_folder / "terms.tsv").write_text("cat\tlapin\n")
+    add_to_recipe(strange_folder, "search", glossary="terms.tsv")
+    assert "lapin" in harken.load(strange_folder, device="cpu").translate("the black cat sleeps").text
+
+
+def test_loading_a_model_folder_reads_no_other(strange_folder: Path) -> None:
+    sections = tomllib.loads((strange_folder / "recipe.toml").read_text())
+    del sections["tokenizer"]
+    sections["adapt"] = {"start": "."}
+    (strange_folder / "recipe.toml").write_text(tomli_w.dumps(sections))
+    model = harken.load(strange_folder, device="cpu")  # and no recursion, as the folder is its own start
+    assert model.recipe.adapt.start == str(strange_folder)
 
 
 def test_a_recipe_object_is_relative_to_the_working_directory(project: Path) -> None:

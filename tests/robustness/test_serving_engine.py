@@ -25,7 +25,9 @@ import harken
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("fastapi")
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found by /proc")
-SECONDS = 120.0  # until something is given up here; all that is waited for takes a few seconds on a quiet machine
+# Until something is given up here. A worker loads in two seconds of processor time, and a stopped one is replaced after
+# ten seconds; a process of low priority on a machine that is loaded tenfold may wait minutes for these two seconds.
+SECONDS = 300.0
 PLUGIN = """
 import ctypes, re, time
 from harken.serving import operations
@@ -66,7 +68,7 @@ class Server:
         wait_for(lambda: self.process.poll() is not None or any(" http://" in line for line in self.messages))
         address = re.search(r"Ready on (\S+)", "".join(self.messages))
         assert address, self.messages
-        self.client = httpx.Client(base_url=address[1], timeout=SECONDS)
+        self.client = httpx.Client(base_url=address[1], timeout=2 * SECONDS)
 
     def _read(self) -> None:
         assert self.process.stdout is not None

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fastapi")
 
+from harken.serving.errors import TooLarge
 from harken.serving.text.documents import (
     Document,
     Translation,
@@ -194,6 +195,16 @@ def test_the_time_grows_no_faster_than_the_input(kind: str) -> None:
 )
 def test_inputs_that_once_stopped_a_server(kind: str, text: str) -> None:
     assert process_seconds(KINDS[kind][1], text) < 5  # a tenth of that, or a fifth, where nothing else runs
+
+
+@pytest.mark.parametrize("block", ["Going home! ", "a<br>", "<p>a</p>"])
+def test_tags_around_many_sentences_make_no_answer_of_a_thousand_times_the_request(block: str) -> None:
+    tag = "<span class='" + "x" * 25_000 + "'>"
+    with pytest.raises(TooLarge, match="tags around many sentences"):
+        write(read_html(tag + block * 2000))
+    assert len(write(read_html(tag + block * 10))[0]) < 300_000
+    usual = "<span style='font-size: 11pt; font-family: Calibri, sans-serif'>"
+    assert write(read_html(usual + block * 4000))[0].count("</span>") > 200
 
 
 def test_a_number_that_is_no_character_is_text() -> None:

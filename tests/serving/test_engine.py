@@ -258,6 +258,24 @@ def test_a_request_is_not_blamed_for_workers_that_were_stopped(monkeypatch: pyte
     assert run(monkeypatch, call) == ["STOPPED"] and len(FakeWorker.workers) == 4
 
 
+def test_a_worker_that_is_stopped_while_it_loads_is_replaced_as_soon_as_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def call(engine: Engine) -> Any:
+        monkeypatch.setattr(FakeWorker, "late", 2)
+        FakeWorker.workers[0].kill()
+        while len(FakeWorker.workers) < 2:
+            await asyncio.sleep(0.01)
+        loading = FakeWorker.workers[1]
+        loading.silent_seconds = 15.0  # past the heartbeat, within what a worker has to load
+        await asyncio.sleep(0.2)
+        assert not loading.dead
+        loading.held = True
+        return await engine.submit(work("t"), 5.0)
+
+    assert run(monkeypatch, call) == ["T"] and len(FakeWorker.workers) == 3
+
+
 def test_work_and_streams_wait_for_a_worker_that_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeWorker, "late", 2)
 

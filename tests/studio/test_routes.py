@@ -20,12 +20,16 @@ from fastapi import FastAPI
 from starlette.routing import Match
 
 from harken.serving.app import create_app
-from harken.serving.keys import Client, new_key
+from harken.serving.context import Admission
+from harken.serving.errors import ApiError
+from harken.serving.keys import new_key
 from harken.serving.limits import hosts_of
+from harken.serving.metrics import Metrics
 from harken.serving.settings import ServerSettings
 from harken.serving.transport import HttpConfig
 from harken.studio.app import create_studio_app, serving_studio
 from harken.studio.routes import POLICY, create_studio, static_file, static_names
+from harken.studio.workers import Message, WorkerPool
 
 from .test_workers import is_gone
 
@@ -197,6 +201,12 @@ def test_a_classifier_answers_with_probabilities_and_weights_over_words(client: 
     assert answer.status_code == 400 and "cannot read 'a.exe'" in answer.json()["error"]
 
 
+@pytest.mark.parametrize("options", ["[" * 100_000, "{", "[]", "1"])
+def test_options_that_are_no_object_are_refused(client: Any, options: str) -> None:
+    answer = client.post("/studio/answer", data={"model": "opinions", "text": "good", "options": options})
+    assert answer.status_code == 400 and answer.json()["error"] == "the options are no JSON object"
+
+
 def test_the_server_asks_the_studio_for_its_key(tiny_model: Callable[[str], Path], tmp_path: Path) -> None:
     key = new_key(tmp_path / "keys.json", "alice")
     settings = ServerSettings(api_keys=tmp_path / "keys.json", device="cpu")
@@ -210,7 +220,7 @@ def test_the_server_asks_the_studio_for_its_key(tiny_model: Callable[[str], Path
 
 
 def test_every_route_but_those_of_the_page_is_tested_for_its_key(library: Any) -> None:
-    router = create_studio(library, ServerSettings(), lambda request: Client("a"))
+    router = create_studio(library, Admission(ServerSettings(), Metrics()))
     app = FastAPI()
     app.include_router(router)
     open_paths = ["/", "/favicon.ico", "/studio/static/main.js"]
@@ -229,6 +239,42 @@ def test_a_request_counts_once_for_the_rate_of_its_client(runs: Path) -> None:
     with TestClient(create_studio_app(runs, settings), base_url="http://127.0.0.1") as client:
         body = {"model": "transformer", "text": TEXT}
         assert [client.post("/studio/beam", json=body).status_code for _ in range(2)] == [200, 429]
+
+
+@pytest.mark.parametrize("name", ["translate", "alternatives", "inside", "gates", "beam", "answer"])
+@pytest.mark.parametrize("beside_the_api", [True, False])
+def test_what_a_model_reads_is_charged_as_in_the_api(
+    name: str, beside_the_api: bool, tiny_model: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(pool: WorkerPool, client: str, task: str, body: dict[str, Any]) -> str:
+        if body["model"] == "broken":
+            raise ApiError(500, "no luck")
+        return "{}"
+
+    async def stream(pool: WorkerPool, client: str, task: str, body: dict[str, Any]) -> Any:
+        yield Message("event", "{}")
+        yield Message("result", await run(pool, client, task, body))
+
+    monkeypatch.setattr(WorkerPool, "run", run)
+    monkeypatch.setattr(WorkerPool, "stream", stream)
+    key = new_key(tmp_path / "keys.json", "bob", characters=50)
+    settings = ServerSettings(api_keys=tmp_path / "keys.json", device="cpu", state=tmp_path)
+    folder = tiny_model("phrasebook-transformer")
+    app = create_app([folder], settings, [serving_studio]) if beside_the_api else create_studio_app(folder, settings)
+    client = TestClient(app, headers={"Authorization": f"Bearer {key}"})
+
+    def ask(model: str) -> Any:
+        body = {"model": model, "text": TEXT}
+        return client.post(f"/studio/{name}", **{"data" if name == "answer" else "json": body})
+
+    for _ in range(4):
+        assert "no luck" in ask("broken").text
+    assert [ask("m").status_code for _ in range(3)] == [200, 200, 403]
+    refused = ask("m")
+    assert refused.json() == {"error": "Quota Exceeded"} or "used up" in refused.text
+    assert client.post("/studio/neighbours", json={"model": "m", "word": "cat"}).status_code == 200
+    if beside_the_api:
+        assert app.state.serving.usage.characters["bob"] == 2 * len(TEXT)
 
 
 def test_models_are_opened_by_workers_alone(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

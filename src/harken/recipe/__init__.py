@@ -16,6 +16,7 @@ architecture = "transformer"; did you mean model.width?
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -188,13 +189,17 @@ class Recipe(Section):
         )
 
 
-def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = (), *, with_data: bool = True) -> Any:
+def load_recipe(
+    name_or_path: str | Path, overrides: Sequence[str] = (), *, with_data: bool = True, complete: bool = True
+) -> Any:
     """Read a recipe by name or from a file, apply `overrides` and validate it with the class of its job.
 
     Args:
         name_or_path: a recipe that ships, or a TOML file.
         overrides: strings of the form "section.key=value".
         with_data: whether the recipe must name its data.
+        complete: whether to read the tables that follow from others (`Recipe.completed`); that of a finished run has
+            them.
 
     Raises:
         UserError: one sentence that names the file and line, or the key, and what is allowed.
@@ -202,13 +207,17 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = (), *, with
     text, origin = read_text(name_or_path)
     path = Path(name_or_path)
     is_file = origin == str(name_or_path) and path.is_file()  # else it ships
-    recipe = _validated(parse(text, origin), origin, overrides, with_data, path.absolute().parent if is_file else None)
+    folder = path.absolute().parent if is_file else None
+    recipe = _validated(parse(text, origin), origin, overrides, with_data, folder, complete)
     recipe._source = str(name_or_path)
     return recipe
 
 
 def model_recipe(folder: Path) -> Any:
     """The recipe of a finished model folder, also of one whose keys have the names of an earlier version.
+
+    Whoever made the folder chose what the recipe says, so it makes nobody read a file outside of the folder: a glossary
+    or model that `[search]` names elsewhere is left out with a warning. What only training reads stays as it is.
 
     Raises:
         UserError: no finished folder, or one whose files changed.
@@ -219,11 +228,34 @@ def model_recipe(folder: Path) -> Any:
     require_unchanged(folder)
     with warnings.catch_warnings():  # older names of keys are no fault of the folder's user
         warnings.simplefilter("ignore", FutureWarning)
-        return load_recipe(folder / RECIPE, with_data=False)  # an adopted model names none
+        recipe = load_recipe(folder / RECIPE, with_data=False, complete=False)  # an adopted model names no data
+    return _without_outside_files(recipe, folder)
+
+
+def _without_outside_files(recipe: Any, folder: Path) -> Any:
+    """The recipe with `[search]` naming no file outside of the model's folder, links followed."""
+    inside, left_out = os.path.realpath(folder), dict[str, Any]()
+    for place in paths_in(getattr(recipe, "search", None) or Section(), "search"):
+        if place.is_path and not Path(os.path.realpath(place.value)).is_relative_to(inside):
+            name = place.key.removeprefix("search.")
+            left_out[name] = None
+            warnings.warn(
+                f"{place.key} of {folder / RECIPE} is {place.value}, which is outside of that folder and is not read; "
+                f"give it as the option {name}, or copy it into the folder",
+                stacklevel=3,
+            )
+    if "language_model" in left_out:
+        left_out["lm_weight"] = 0.0
+    return recipe.model_copy(update={"search": recipe.search.model_copy(update=left_out)}) if left_out else recipe
 
 
 def _validated(
-    values: dict[str, Any], origin: str, overrides: Sequence[str], with_data: bool, folder: Path | None = None
+    values: dict[str, Any],
+    origin: str,
+    overrides: Sequence[str],
+    with_data: bool,
+    folder: Path | None = None,
+    complete: bool = True,
 ) -> Any:
     """A recipe from its values, with the class of its job; its paths are relative to `folder`."""
     applied = [apply(values, override) for override in overrides]
@@ -240,7 +272,7 @@ def _validated(
         recipe.require_data(origin)
     written = {declared.key: declared.value for declared in paths_in(recipe) if declared.is_path}
     recipe, notes = resolve_paths(recipe, origin, folder, [key for key, _ in applied])
-    recipe = recipe.completed()
+    recipe = recipe.completed() if complete else recipe
     recipe._path_notes, recipe._written_paths = notes, written
     return recipe
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from harken.errors import UserError
+from harken.paths import PathStr
 from harken.search.conflicts import OF_OPTIONS, OF_TRANSLATION, Conflict, conflict_of
 from harken.search.descriptions import OPTIONS
 
@@ -96,13 +97,13 @@ class TranslationSearchConfig(SearchConfig):
     conflicts: ClassVar[tuple[Conflict, ...]] = (*OF_OPTIONS, *OF_TRANSLATION)
 
     banned: list[str] = Field([], description=OPTIONS["banned"].description)
-    glossary: str | dict[str, str] | None = Field(None, description=OPTIONS["glossary"].description)
-    language_model: str | None = Field(None, description=OPTIONS["language_model"].description)
+    glossary: PathStr | dict[str, str] | None = Field(None, description=OPTIONS["glossary"].description)
+    language_model: PathStr | None = Field(None, description=OPTIONS["language_model"].description)
     lm_weight: float = Field(0.0, ge=0, description=OPTIONS["lm_weight"].description)
     shortlist: int = Field(0, ge=0, le=250, description=OPTIONS["shortlist"].description)
     mbr: Literal["chrf", "bleu"] | None = Field(None, description=OPTIONS["mbr"].description)
     mbr_candidates: int = Field(32, ge=2, description=OPTIONS["mbr_candidates"].description)
-    rerank: str | None = Field(None, description=OPTIONS["rerank"].description)
+    rerank: PathStr | None = Field(None, description=OPTIONS["rerank"].description)
     rerank_weight: float = Field(0.5, ge=0, le=1, description=OPTIONS["rerank_weight"].description)
     rerank_reversed: bool = Field(False, description=OPTIONS["rerank_reversed"].description)
 

@@ -29,57 +29,12 @@ T = TypeVar("T")
 DISCONNECT_CHECK_DELAY = 2.0  # seconds of a request in which nobody looks whether its client has left
 
 
-class Serving:
-    """The parts of one server; `request.app.state.serving`."""
+class Admission:
+    """Who sends a request, and whether its texts are within the limits of the server and of that client."""
 
-    def __init__(self, registry: Registry, settings: ServerSettings) -> None:
-        self.registry, self.settings, self.metrics = registry, settings, Metrics()
-        self.engine = Engine(registry.folders, settings, self.metrics)
+    def __init__(self, settings: ServerSettings, metrics: Metrics) -> None:
+        self.settings, self.metrics = settings, metrics
         self.callers, self.usage = Callers(settings), Usage()
-        self.keys = self.callers.keys
-        self.documents: dict[str, Any] = {}  # DeepL's documents by their id
-        self._detector: asyncio.Task[Detector] | None = None
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
-
-    def prepare_detector(self) -> asyncio.Task[Detector]:
-        """Load the language detector in a thread, where that has not begun."""
-        if self._detector is None:
-            codes = [language["code"] for language in self.languages()]
-            self._detector = asyncio.create_task(asyncio.to_thread(Detector, codes))
-        return self._detector
-
-    async def detector(self) -> Detector:
-        """The language detector."""
-        return await asyncio.shield(self.prepare_detector())
-
-    def languages(self) -> list[dict[str, Any]]:
-        """Every language that is read or written, with its name and its targets, itself included."""
-        models = self.registry.translators()
-        codes = dict.fromkeys(code for model in models for code in (model.source, model.target) if code)
-        return [
-            {"code": code, "name": language_name(code), "targets": [code, *self.registry.targets(code)]}
-            for code in codes
-        ]
-
-    def folder(self, name: str) -> Path:
-        """A folder of the server's state; without one in the settings it lasts as long as the server."""
-        if self.settings.state is None and self._temporary is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="harken-serve-")
-        path = (self.settings.state or Path(self._temporary.name if self._temporary else ".")) / name
-        path.mkdir(parents=True, exist_ok=True)
-        return path
-
-    @cached_property
-    def glossaries(self) -> Glossaries:
-        """The glossaries of all clients."""
-        return Glossaries(self.folder("glossaries"))
-
-    def close(self) -> None:
-        """End what runs on its own, and remove what was temporary."""
-        for job in self.documents.values():
-            job.task.cancel()
-        if self._temporary is not None:
-            self._temporary.cleanup()
 
     def caller(self, request: Request, key: str | None = None) -> Client:
         """Who calls; see `Callers.identify`."""
@@ -138,6 +93,59 @@ class Serving:
             charge.add(self.check_texts(texts))
             yield charge.characters
 
+
+class Serving(Admission):
+    """The parts of one server; `request.app.state.serving`."""
+
+    def __init__(self, registry: Registry, settings: ServerSettings) -> None:
+        super().__init__(settings, Metrics())
+        self.registry = registry
+        self.engine = Engine(registry.folders, settings, self.metrics)
+        self.keys = self.callers.keys
+        self.documents: dict[str, Any] = {}  # DeepL's documents by their id
+        self._detector: asyncio.Task[Detector] | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+
+    def prepare_detector(self) -> asyncio.Task[Detector]:
+        """Load the language detector in a thread, where that has not begun."""
+        if self._detector is None:
+            codes = [language["code"] for language in self.languages()]
+            self._detector = asyncio.create_task(asyncio.to_thread(Detector, codes))
+        return self._detector
+
+    async def detector(self) -> Detector:
+        """The language detector."""
+        return await asyncio.shield(self.prepare_detector())
+
+    def languages(self) -> list[dict[str, Any]]:
+        """Every language that is read or written, with its name and its targets, itself included."""
+        models = self.registry.translators()
+        codes = dict.fromkeys(code for model in models for code in (model.source, model.target) if code)
+        return [
+            {"code": code, "name": language_name(code), "targets": [code, *self.registry.targets(code)]}
+            for code in codes
+        ]
+
+    def folder(self, name: str) -> Path:
+        """A folder of the server's state; without one in the settings it lasts as long as the server."""
+        if self.settings.state is None and self._temporary is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="harken-serve-")
+        path = (self.settings.state or Path(self._temporary.name if self._temporary else ".")) / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    @cached_property
+    def glossaries(self) -> Glossaries:
+        """The glossaries of all clients."""
+        return Glossaries(self.folder("glossaries"))
+
+    def close(self) -> None:
+        """End what runs on its own, and remove what was temporary."""
+        for job in self.documents.values():
+            job.task.cancel()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
     def work(
         self,
         client: Client,
@@ -161,8 +169,8 @@ class Serving:
 class Charge:
     """The characters that one request is charged for: held while it runs, then counted or taken back."""
 
-    def __init__(self, serving: Serving, client: Client) -> None:
-        self._serving, self._client, self.characters = serving, client, 0
+    def __init__(self, admission: Admission, client: Client) -> None:
+        self._admission, self._client, self.characters = admission, client, 0
 
     def add(self, characters: int) -> None:
         """Charge more.
@@ -170,17 +178,17 @@ class Charge:
         Raises:
             QuotaExceeded: the client's characters are used up.
         """
-        self._serving.usage.add(self._client, characters)
+        self._admission.usage.add(self._client, characters)
         self.characters += characters
 
     def take_back(self) -> None:
         """Charge nothing, as the request has failed."""
-        self._serving.usage.take_back(self._client, self.characters)
+        self._admission.usage.take_back(self._client, self.characters)
         self.characters = 0
 
     def settle(self) -> None:
         """Count what was charged."""
-        self._serving.metrics.count("characters", self.characters)
+        self._admission.metrics.count("characters", self.characters)
 
 
 async def until_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:

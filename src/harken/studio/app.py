@@ -9,8 +9,8 @@ from fastapi import APIRouter, FastAPI
 from harken.errors import UserError
 from harken.files import expand_user
 from harken.serving.app import protect
-from harken.serving.context import Serving
-from harken.serving.limits import Callers, hosts_of
+from harken.serving.context import Admission, Serving
+from harken.serving.limits import hosts_of
 from harken.serving.metrics import Metrics
 from harken.serving.settings import ServerSettings
 from harken.studio.library import Library
@@ -35,11 +35,12 @@ def create_studio_app(root: str | Path, settings: ServerSettings | None = None) 
     settings = settings or ServerSettings(allowed_hosts=hosts_of("127.0.0.1"), max_body=MAX_BODY)
     app = FastAPI(title="harken studio", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.library = Library(root=folder, device=settings.device)
-    app.include_router(create_studio(app.state.library, settings, Callers(settings).identify))
-    return protect(app, settings, Metrics())
+    admission = Admission(settings, Metrics())
+    app.include_router(create_studio(app.state.library, admission))
+    return protect(app, settings, admission.metrics)
 
 
 def serving_studio(serving: Serving) -> APIRouter:
     """The studio of the models of a server, an extension of `harken.serving.app.create_app`; it asks for their keys."""
     library = Library(serving.registry.folders, device=serving.settings.device)
-    return create_studio(library, serving.settings, serving.caller)
+    return create_studio(library, serving)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -20,10 +20,8 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
 
 from harken.errors import UserError
-from harken.serving.context import until_disconnected
+from harken.serving.context import Admission, Charge, until_disconnected
 from harken.serving.errors import ApiError
-from harken.serving.keys import Client
-from harken.serving.settings import ServerSettings
 from harken.studio import runs
 from harken.studio.library import Library
 from harken.studio.workers import Message, PoolLimits, WorkerPool
@@ -65,6 +63,7 @@ def static_file(name: str) -> tuple[bytes, dict[str, str]] | None:
 
 
 MAX_TEXT = 5000  # characters of one sentence
+CHARGED = ("translate", "alternatives", "inside", "gates", "beam", "answer")  # tasks in which a model reads a text
 WAITING = '{"done": 0, "say": "waiting for another experiment to end"}'
 EVENTS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
@@ -164,14 +163,14 @@ class ChapterBody(BaseModel):
     number: int = Field(ge=1, le=100)
 
 
-def create_studio(library: Library, settings: ServerSettings, identify: Callable[[Request], Client]) -> APIRouter:
+def create_studio(library: Library, admission: Admission) -> APIRouter:
     """The router of the page and of everything it asks.
 
     Args:
         library: the models and runs to show.
-        settings: those of the server, whose deadlines hold for tasks.
-        identify: who sends a request; it raises where a key is missing.
+        admission: who may ask for how much; the deadlines of its settings hold for tasks.
     """
+    settings = admission.settings
     models_pool = WorkerPool(library, PoolLimits(seconds=settings.timeout))
     lab_pool = WorkerPool(
         library,
@@ -187,18 +186,26 @@ def create_studio(library: Library, settings: ServerSettings, identify: Callable
     pages = APIRouter(include_in_schema=False, lifespan=lifespan)
 
     def check(request: Request) -> None:
-        request.state.client = identify(request).name  # once, as it counts for the client's rate
+        request.state.client = admission.caller(request)  # once, as it counts for the client's rate
 
     router = APIRouter(include_in_schema=False, dependencies=[Depends(check)])
 
     async def run(request: Request, task: str, fields: dict[str, Any]) -> Response:
-        result = await until_disconnected(request, models_pool.run(request.state.client, task, fields))
+        client = request.state.client
+        with admission.admitted(client, charged_texts(task, fields)):
+            result = await until_disconnected(request, models_pool.run(client.name, task, fields))
         return Response(result, media_type="application/json")
 
     async def stream(request: Request, pool: WorkerPool, task: str, fields: dict[str, Any]) -> Response:
-        messages = pool.stream(request.state.client, task, fields)
-        first = await until_disconnected(request, _next(messages))  # an error before it has a status of its own
-        return StreamingResponse(_as_events(first, messages), media_type="text/event-stream", headers=EVENTS)
+        client = request.state.client
+        charge = admission.charge(client, charged_texts(task, fields))
+        messages = pool.stream(client.name, task, fields)
+        try:
+            first = await until_disconnected(request, _next(messages))  # an error before it has a status of its own
+        except BaseException:
+            charge.take_back()
+            raise
+        return StreamingResponse(_as_events(first, messages, charge), media_type="text/event-stream", headers=EVENTS)
 
     @pages.get("/")
     def index() -> Response:
@@ -297,7 +304,7 @@ def _static(name: str) -> Response:
 def _options(text: str) -> dict[str, Any]:
     try:
         options = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter where it is nested too deeply
         options = None
     if not isinstance(options, dict):
         raise UserError("the options are no JSON object")
@@ -308,12 +315,20 @@ async def _next(messages: AsyncGenerator[Message, None]) -> Message:
     return await anext(messages)
 
 
-async def _as_events(first: Message, messages: AsyncGenerator[Message, None]) -> AsyncIterator[str]:
-    """Server-sent events of messages; leaving it ends their task."""
+def charged_texts(task: str, fields: dict[str, Any]) -> list[str]:
+    """The texts of a task that a client is charged for: what a model reads, as in the API."""
+    return [fields["text"]] if task in CHARGED else []
+
+
+async def _as_events(first: Message, messages: AsyncGenerator[Message, None], charge: Charge) -> AsyncIterator[str]:
+    """Server-sent events of messages; leaving it ends their task. A task that fails is not charged."""
     async with aclosing(messages):
         yield f"data: {first.value}\n\n"
         try:
             async for message in messages:
                 yield f"data: {message.value}\n\n"
         except ApiError as error:  # the stream has begun, so the status cannot say it any more
+            charge.take_back()
             yield f"data: {json.dumps({'error': error.message})}\n\n"
+        finally:
+            charge.settle()

@@ -24,6 +24,11 @@ def test_a_batch_without_rows_gives_outputs_without_rows(name: str) -> None:
     assert output.shape == right.shape == (5, 0, 8)
     assert [part.shape for part in parts_of(state)] == [part.shape for part in parts_of(right_state)]
     assert ours(x, lengths=torch.zeros(0, dtype=torch.long))[0].shape == (5, 0, 8)
+    for outputs in (output, right, *parts_of(state)):
+        x.grad = None
+        outputs.sum().backward(retain_graph=True)
+        assert x.grad is not None and x.grad.shape == x.shape
+    assert all(weight.grad is not None and not weight.grad.any() for weight in ours.parameters())
 
 
 @pytest.mark.parametrize("name", PEERS)

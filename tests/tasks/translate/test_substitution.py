@@ -103,6 +103,12 @@ def test_a_term_that_cannot_be_written_is_refused(model: Any) -> None:
         model.translate(SENTENCES[0], terms=[[("cat", "xylophone")]])
 
 
+def test_terms_that_make_a_translation_longer_than_the_model_reads_are_refused(model: Any) -> None:
+    with pytest.raises(UserError, match="tokens long, and the model reads 1,000; shorten the terms"):
+        model.translate("cat " * 60, glossary={"cat": "chat noir " * 20})
+    assert model.translate("cat " * 3, glossary={"cat": "chat noir " * 20}).text.count("noir") >= 60
+
+
 def test_a_model_without_attention_aligns_by_what_each_source_word_contributes(
     model: Any, glossary: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

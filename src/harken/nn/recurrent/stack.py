@@ -254,10 +254,11 @@ class Stack(nn.Module):
         return output, last if len(last) > 1 else last[0]
 
     def _empty(self, x: Tensor) -> tuple[Tensor, State]:
-        """No rows: outputs and states without rows."""
+        """No rows: outputs and states without rows, whose gradients are zeros, as torch's are."""
         cell = self.cells_of(0)[0]
-        states = tuple(x.new_zeros(len(self.cells), 0, size) for size in cell.state_sizes)
-        return x.new_zeros(0, x.shape[1], self.directions * cell.output_size), states
+        root = x.sum() + sum(weight.sum().to(x) for weight in self.parameters())
+        states = tuple(x.new_zeros(len(self.cells), 0, size) + root for size in cell.state_sizes)
+        return x.new_zeros(0, x.shape[1], self.directions * cell.output_size) + root, states
 
     def extra_repr(self) -> str:
         """The options as torch prints them, then those that torch lacks."""

@@ -71,9 +71,14 @@ class Slot:
         return self.worker is not None and self.worker.silent_seconds < self.silence / 2 and not self.is_stuck()
 
     def is_silent(self, models: Iterable[str]) -> bool:
-        """Whether its worker hangs: it gives no sign of life; while it loads libraries and models it has longer."""
-        limit = self.silence if self.has_settled(models) else 10 * self.silence
-        return self.worker is not None and self.worker.silent_seconds > limit
+        """Whether its worker hangs: it gives no sign of life.
+
+        While it loads libraries and models it has longer, unless a signal has stopped it: then it loads nothing.
+        """
+        if self.worker is None or self.worker.silent_seconds <= self.silence:
+            return False
+        has_stalled = self.has_settled(models) or self.worker.is_stopped()
+        return has_stalled or self.worker.silent_seconds > 10 * self.silence
 
     def is_stuck(self) -> bool:
         """Whether its worker goes on with something that was cancelled a while ago: the first batch, or a stream."""

@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from harken.serving.errors import TooLarge
 from harken.serving.text.atoms import PLACEHOLDER, Atom, atoms_of, has_letters
 from harken.serving.text.markup import HTML, Rules, parse_html
 from harken.serving.text.rendering import TagText, enclosed, escaped, is_plain, model_text, render
@@ -32,6 +33,8 @@ Translate = Callable[[list[str], bool, int], Awaitable[list[list[Aligned]]]]
 Sentence = tuple[Atom, ...]
 LONGEST_COPY = 200  # characters of a placeholder that a model is shown
 LONG = 500  # sentences whose documents are parsed and written in a thread
+# Characters that are written: so many, and so many for each that is read. A tag is repeated for every sentence in it.
+WRITTEN, WRITTEN_SHARE = 1_000_000, 20
 
 
 @dataclass
@@ -186,15 +189,28 @@ async def in_thread_if(condition: bool, work: Callable[[], T]) -> T:
 
 
 def write_document(document: Document, known: Mapping[Sentence, Translation], nbest: int = 1) -> list[str]:
-    """A document from the translations of its sentences: the best, then others that differ."""
+    """A document from the translations of its sentences: the best, then others that differ.
+
+    Raises:
+        TooLarge: its tags would be repeated for so many sentences that it becomes many times longer.
+    """
+    left = WRITTEN + WRITTEN_SHARE * _size(document)
     texts: dict[str, None] = {}
     for rank in range(nbest):
-        parts = (
-            part if isinstance(part, str) else _written(part, known.get(part), rank, document)
-            for part in document.parts
-        )
+        parts: list[str] = []
+        for part in document.parts:
+            parts.append(part if isinstance(part, str) else _written(part, known.get(part), rank, document))
+            left -= len(parts[-1])
+            if left < 0:
+                raise TooLarge("tags around many sentences make the translation too long; send fewer sentences at once")
         texts["".join(parts)] = None
     return list(texts)
+
+
+def _size(document: Document) -> int:
+    """The characters of a document with its tags, each once."""
+    parts = sum(len(part) if isinstance(part, str) else sum(len(atom.text) for atom in part) for part in document.parts)
+    return parts + sum(len(start) + len(end) for start, end in document.tags)
 
 
 def _written(sentence: Sentence, translation: Translation | None, rank: int, document: Document) -> str:

@@ -25,7 +25,7 @@ from harken.data.tokenizers.marks import forced_tokens, inner_tokenizer
 from harken.errors import UserError
 from harken.lazy_torch import torch
 from harken.metrics.bleu import chrf_of_statistics, chrf_statistics, sentence_bleu
-from harken.recipe import load_recipe
+from harken.recipe import model_recipe
 from harken.search.config import TranslationSearchConfig
 from harken.search.conflicts import SAMPLING
 from harken.search.dispatch import DecodingCall, decode
@@ -386,7 +386,7 @@ def _load(key: str, path: str | None, task: str, translator: Translator) -> Any:
     folder = Path(str(path))
     if not (folder / "recipe.toml").is_file():
         raise UserError(f"{key} is {folder}, which is no model folder; train one with harken train")
-    recipe = load_recipe(folder / "recipe.toml", with_data=False)
+    recipe = model_recipe(folder)
     if recipe.task != task:
         raise UserError(f"{key} is {folder}, a model of the task {recipe.task!r}; give one of the task {task!r}")
     return job_of(recipe.task).load(folder, recipe, str(translator.device))

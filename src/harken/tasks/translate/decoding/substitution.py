@@ -63,7 +63,8 @@ def substitute(
         rows: the number of the source, a hypothesis of it, and the terms that are in that source.
 
     Raises:
-        UserError: the model's vocabulary cannot write a term.
+        UserError: the model's vocabulary cannot write a term; or a translation is longer with its terms than the model
+            reads, which would take memory with the square of its length.
     """
     parts = (rows[start : start + ROWS] for start in range(0, len(rows), ROWS))
     return [hypothesis for part in parts for hypothesis in _substitute(translator, options, sources, part)]
@@ -78,6 +79,11 @@ def _substitute(
     for index, (_, hypothesis, matches) in enumerate(rows):
         text = target.decode(hypothesis.tokens)
         tokens = _encoded(with_terms(text, weights[index], matches), matches, target)
+        if len(tokens) > max(translator.limit, len(hypothesis.tokens)):
+            raise UserError(
+                f"the terms make a translation {len(tokens):,} tokens long, and the model reads {translator.limit:,}; "
+                "shorten the terms, or the text"
+            )
         if target.decode(tokens) != text:
             edited[index], changed = replace(hypothesis, tokens=tokens), [*changed, index]
     if not changed:
