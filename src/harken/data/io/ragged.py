@@ -14,14 +14,16 @@ and a batch would be a loop; here it is one indexing operation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from harken.data.batching import BLOCK
 from harken.errors import UserError
+from harken.lazy_torch import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Ragged:
