@@ -343,6 +343,8 @@ def test_after_many_deaths_requests_are_refused_until_a_worker_is_there(monkeypa
             return failed.value
 
         errors = [await fail("die"), await fail("die")]
+        while FakeWorker.workers[-1].dead:  # until there is another one to kill
+            await asyncio.sleep(0.01)
         monkeypatch.setattr(FakeWorker, "late", 1000)  # no other worker loads its models
         FakeWorker.workers[-1].kill()
         while not engine.problem:
