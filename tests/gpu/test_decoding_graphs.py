@@ -25,7 +25,6 @@ from harken.search.device_search import SamplingSettings
 from harken.search.dispatch import DecodingCall, choose, decode, run_reference
 from harken.search.ensemble import Ensemble
 from harken.search.hypotheses import SPECIAL_TOKENS, continuations
-from harken.search.rules.constraints import Constraints
 from harken.search.rules.fusion import LanguageModelFusion
 from harken.search.rules.penalties import Banned, Shortlist
 from harken.search.rules.prefix import ForcedFirst, Prefix
@@ -105,7 +104,6 @@ RULES: dict[str, Any] = {
     "first": lambda rows: ForcedFirst(17),
     "forced": lambda rows: Prefix([[9, 30], [], [40]] * rows),
     "preferred": lambda rows: Prefix([[9, 30], [], [40]] * rows, 0.9),
-    "phrases": lambda rows: Constraints([[[[11, 12], [13]], [[14]]], []] * rows, torch.arange(VOCABULARY) % 7 == 0),
     "shortlist": lambda rows: Shortlist(torch.rand(rows, VOCABULARY, generator=torch.Generator().manual_seed(1)) < 0.4),
 }
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -117,7 +115,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "groups": {"diversity_groups": 2, "diversity": 0.8},
     "all": {"no_repeat_ngram": 3, "repetition_penalty": 1.2, "coverage_penalty": 0.2, "word_reward": 0.1},
 }
-EVERYTHING = "all", ("banned", "preferred", "phrases", "shortlist")
+EVERYTHING = "all", ("banned", "preferred", "shortlist")
 CASES = [("pre", name, ()) for name in OPTIONS] + [("pre", "ngrams", (name,)) for name in RULES]
 CASES += [(kind, *case) for kind in ("rotary", "recurrent") for case in (EVERYTHING, ("groups", ("banned", "forced")))]
 
@@ -128,9 +126,6 @@ def cut_rules(names: tuple[str, ...], rows: int) -> tuple[Any, ...]:
     for rule in rules:
         if isinstance(rule, Prefix):
             rule.tokens = rule.tokens[:rows]
-        if isinstance(rule, Constraints):
-            rule.tokens, rule.lengths = rule.tokens[:rows], rule.lengths[:rows]
-            rule.constraint, rule.exists = rule.constraint[:rows], rule.exists[:rows]
     return tuple(rules)
 
 

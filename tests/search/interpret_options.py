@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from test_combinations import COMPILED_OPTIONS, RANKED, SCORE_RULES, SEARCHED, SIZE, assert_equal, calls, score_rules
 
 from harken.errors import UserError
-from harken.kernels.decoding.cuda import attention, choosing, constraints, rules, sampling
+from harken.kernels.decoding.cuda import attention, choosing, rules, sampling
 from harken.models.language.config import TransformerLanguageConfig
 from harken.models.recurrent.config import RecurrentLanguageConfig
 from harken.models.recurrent.language import RecurrentLanguage
@@ -31,6 +31,7 @@ from harken.search.rules.fusion import LanguageModelFusion
 from harken.search.streaming import CertainPrefix
 
 KINDS = ("transformer", "lstm")
+DEVICE_RULES = {name: values for name, values in SCORE_RULES.items() if name != "phrases"}
 counts = Counter[str]()  # what was tested
 
 
@@ -71,7 +72,7 @@ def run(call: DecodingCall) -> list[list[Any]]:
     kind=st.sampled_from(KINDS),
     options=st.fixed_dictionaries(COMPILED_OPTIONS, optional=RANKED),
     searched=SEARCHED,
-    drawn=st.fixed_dictionaries({}, optional=SCORE_RULES),
+    drawn=st.fixed_dictionaries({}, optional=DEVICE_RULES),
     rows=st.sampled_from([1, 3]),
     seed=st.integers(0, 500),
     second=st.sampled_from([None, None, None, *KINDS]),
@@ -95,8 +96,6 @@ def check_options(
     searched, drawn = dict(searched), dict(drawn)
     groups = searched.pop("groups", 1)
     options = options | searched | ({"diversity_groups": groups, "beam": groups * width} if groups > 1 else {})
-    if options.get("sample"):
-        drawn = {name: value for name, value in drawn.items() if name != "phrases"}
     nbest = nbest if options.get("sample") else min(nbest, options["beam"])
     whole = calls(kind, rows, seed, shortlisted, options, nbest)
     if second is not None:
@@ -157,7 +156,7 @@ def main() -> None:
     np.seterr(all="ignore")
     torch.set_num_threads(1)
     attention.INTERPRETED = False
-    choosing.BLOCK, choosing.GROUP, rules.BLOCK, rules.PART, constraints.BLOCK = 16, 4, 4, 16, 4
+    choosing.BLOCK, choosing.GROUP, rules.BLOCK, rules.PART = 16, 4, 4, 16
     check_streams_and_stops()
     for sampling.BLOCK in (32, 16):  # rows in one part and in two
         check_options()

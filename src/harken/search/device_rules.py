@@ -22,7 +22,6 @@ from harken.search.config import SearchOptions
 from harken.search.hypotheses import NEG_INF
 from harken.search.program import rules_of
 from harken.search.rules.base import ScoreRule
-from harken.search.rules.constraints import Constraints
 from harken.search.rules.fusion import LanguageModelFusion
 from harken.search.rules.penalties import (
     Banned,
@@ -40,7 +39,6 @@ ORDER: tuple[type[ScoreRule], ...] = (
     *ON_SCORES[:5],
     ForcedFirst,
     Prefix,
-    Constraints,
     LanguageModelFusion,
     Shortlist,
 )
@@ -55,8 +53,6 @@ def why_not_device_rules(options: SearchOptions, rules: Sequence[ScoreRule]) -> 
     places = [ORDER.index(kind) for kind in kinds]
     if any(later <= earlier for earlier, later in pairwise(places)):
         return "there are several rules of a kind, or in another order than that of the commands"
-    if Constraints in kinds and options.diversity_groups > 1:
-        return "there are phrases that must appear and groups"
     fusion = next((rule for rule in rules if isinstance(rule, LanguageModelFusion)), None)
     if fusion is not None and (not getattr(fusion.model, "is_static", False) or not is_captured(fusion.model)):
         return "the language model has no state of fixed shapes, is in training, or has hooks"
@@ -96,7 +92,6 @@ class DeviceRules:
 
     Args:
         banned: how many banned sequences there is room for, and tokens of each.
-        phrases: alternatives and tokens of each, and constraints of a source, that there is room for.
         kinds: the rules that the step applies; the others are left out of it.
         language: the model of `LanguageModelFusion`.
     """
@@ -110,7 +105,6 @@ class DeviceRules:
         length: int,
         vocabulary: int,
         banned: tuple[int, int],
-        phrases: tuple[int, int, int],
         kinds: frozenset[type[ScoreRule]],
         device: torch.device,
         language: Any = None,
@@ -119,11 +113,6 @@ class DeviceRules:
         rows = sources * beam
         self.beam, self.changes_scores = beam, not kinds <= set(BEFORE_SOFTMAX)
         self.language = None if language is None else LanguageStep(language, rows, length, device)
-        self.constraints: Constraints | None = None
-        if Constraints in kinds:
-            self.constraints = Constraints([[]] * sources).with_room(*phrases, vocabulary, device)
-            self.states = torch.zeros(rows, phrases[0], **whole)  # `harken.kernels.decoding.cuda.constraints`
-            self.required = torch.zeros(rows, 2 * phrases[0], **whole)
         self.first = torch.zeros(vocabulary, device=device) if ForcedFirst in kinds else None
         self.excluded: Tensor | None = None  # (B, V)
         if Shortlist in kinds:
@@ -149,8 +138,6 @@ class DeviceRules:
             self.excluded[: len(allowed) if allowed.dim() > 1 else None] = ~allowed.to(self.excluded.device)
         if self.language is not None:
             self.language.load(given[LanguageModelFusion])  # type: ignore[arg-type]
-        if self.constraints is not None:
-            self.constraints.load_(given[Constraints])  # type: ignore[arg-type]
         if self.changes_scores:
             self._load_operations(options, given)
 

@@ -49,8 +49,6 @@ class Selection(Protocol):
     choose: Callable[..., tuple[Tensor, Tensor]]
     choose_scored: Callable[..., tuple[Tensor, Tensor, Tensor]]
     apply_rules: Callable[..., None]
-    follow_constraints: Callable[..., None]
-    share_by_bank: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor, Tensor]]
     mix: Callable[..., None]
     draw: Callable[..., tuple[Tensor, Tensor, Tensor]]
     extend: Callable[..., None]
@@ -204,11 +202,11 @@ class DeviceSearch:
                 done = None if self.form.competes else self.done
                 assert decoder.attention is not None
                 covered = self.coverage.add(decoder.attention, self.order, done)
-            values, raws, ids, *chosen = self._candidates(logits, selection)
+            values, raws, ids = self._candidates(logits, selection)
             if not self.form.competes:
                 selection.extend(self, values, raws, ids)
                 continue
-            order = selection.select_beam(self, values, raws, ids, covered, chosen)
+            order = selection.select_beam(self, values, raws, ids, covered)
             if self.beam > 1:
                 for part in (decoder, self.rules):
                     if part is not None:
@@ -216,11 +214,8 @@ class DeviceSearch:
         self.lengths.add_(self.steps)
         torch.sum(self.done.logical_not(), 0, keepdim=True, dtype=torch.int32, out=self.live)
 
-    def _candidates(self, logits: Tensor, selection: Selection) -> tuple[Tensor, ...]:
-        """Logits (R, V) -> the scores, log-probabilities and ids (R, C) of the tokens to choose from, best first.
-
-        With constraints (B, 2 beam), and also their parents and how many constraint tokens they have met.
-        """
+    def _candidates(self, logits: Tensor, selection: Selection) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits (R, V) -> the scores, log-probabilities and ids (R, C) of the tokens to choose from, best first."""
         rules, count = self.rules, 2 * self.beam if self.form.competes else 1
         if rules is not None:
             logits = rules.restrict(logits, self.length)
@@ -237,12 +232,9 @@ class DeviceSearch:
         if rules.language is not None:
             language = rules.language
             selection.mix(logits, language.step(self.tokens, self.length), language.weight, "add")
-        if rules.constraints is not None:
-            selection.follow_constraints(self, rules, logits)
         if self.form.draws:
             return selection.draw(self, rules, logits, base)
-        best = selection.choose_scored(self, rules, logits, base, count)
-        return best if rules.constraints is None else selection.share_by_bank(self, rules, best, logits, base)
+        return selection.choose_scored(self, rules, logits, base, count)
 
     def hypotheses(self, rows: int, nbest: int, ranking: Ranking) -> list[list[Hypothesis]]:
         """The results of the first `rows` sources, best first; reads everything from the device."""

@@ -54,7 +54,6 @@ from harken.search.hypotheses import Hypothesis
 from harken.search.program import is_independent, rules_of, stopper
 from harken.search.ranking import ranking_of
 from harken.search.rules.base import ScoreRule
-from harken.search.rules.constraints import Constraints
 from harken.search.rules.fusion import LanguageModelFusion
 from harken.search.rules.penalties import Banned
 from harken.search.streaming import CertainPrefix
@@ -89,7 +88,6 @@ class Shape:
     form: Form
     kinds: frozenset[type[ScoreRule]] = frozenset()  # the rules of the step; of those on scores one stands for all
     banned: tuple[int, int] = (0, 0)  # sequences, and tokens of the longest
-    phrases: tuple[int, int, int] = (0, 0, 0)  # alternatives, tokens of the longest, constraints
     shares: tuple[float, ...] = ()  # of the models of an ensemble
 
 
@@ -105,15 +103,10 @@ def shape_of(call: DecodingCall) -> Shape:
     kinds = frozenset(ON_SCORES[0] if type(rule) in ON_SCORES else type(rule) for rule in rules)
     sequences = [row for rule in rules if isinstance(rule, Banned) for row in rule.sequences()]
     banned = bucket(len(sequences), LEAST_SEQUENCES), bucket(max(map(len, sequences), default=0), LEAST_TOKENS)
-    phrases = next((rule for rule in rules if isinstance(rule, Constraints)), None)
-    room = (0, 0, 0)
-    if phrases is not None:
-        alternatives, longest_phrase = phrases.tokens.shape[1:]
-        room = bucket(alternatives), bucket(longest_phrase), bucket(phrases.size)
     changed = kinds - set(BEFORE_SOFTMAX)
     shares = tuple(call.model.weights) if isinstance(call.model, Ensemble) else ()
     length = bucket(longest, LEAST_WORDS)
-    return Shape(bucket(call.rows), beam, padded, length, form, kinds, banned if changed else (0, 0), room, shares)
+    return Shape(bucket(call.rows), beam, padded, length, form, kinds, banned if changed else (0, 0), shares)
 
 
 def models_of(model: Any) -> list[Any]:
@@ -139,7 +132,7 @@ def why_not_graphs(call: DecodingCall) -> str | None:
 
 def why_not_static(call: DecodingCall) -> str | None:
     """The reason for which a search cannot have fixed shapes, on any device."""
-    from harken.kernels.decoding.cuda import choosing, constraints  # imports Triton
+    from harken.kernels.decoding.cuda import choosing  # imports Triton
 
     options = call.options
     if options.precision == "int8" or call.keep_beam or not isinstance(call.observe, CertainPrefix | None):
@@ -150,9 +143,6 @@ def why_not_static(call: DecodingCall) -> str | None:
         return reason
     if not options.sample and not 1 <= call.nbest <= options.beam <= choosing.MOST // 2:
         return f"the beam is narrower than the n-best list or wider than {choosing.MOST // 2}"
-    alternatives, longest_phrase, _ = shape_of(call).phrases
-    if options.beam * 2 * (options.beam + alternatives) > constraints.MOST or longest_phrase > constraints.LONGEST:
-        return "there are too many phrases that must appear, or too long ones"
     longest = torch.as_tensor(call.max_lengths)
     if int(longest.min()) < 1 or (call.lengths is not None and int(call.lengths.min()) < 1):
         return "a source or a limit is empty"
@@ -354,8 +344,7 @@ class GraphSearch:
         sizes, vocabulary = (shape.sources, shape.beam, shape.length), len(models[0].output_weight)
         self.rules: DeviceRules | None = None
         if shape.kinds:
-            room = shape.banned, shape.phrases
-            self.rules = DeviceRules(*sizes, vocabulary, *room, shape.kinds, device, language)
+            self.rules = DeviceRules(*sizes, vocabulary, shape.banned, shape.kinds, device, language)
         self.search = DeviceSearch(*sizes, device, STEPS, shape.form, self.rules, shape.words)
         self.members = [
             Member(model, description, shape, self.source, self.lengths)

@@ -69,7 +69,8 @@ def packed_attend(projected: Tensor, memory: Tensor | None, mask: PackedMask | E
     """
     if isinstance(mask, EqualRows):  # without gaps torch's kernels, made for long rows, read the same tensors
         parts = projected.unflatten(0, (mask.rows, -1)).permute(2, 0, 3, 1, 4)  # (3, B, N, T / B, K)
-        return F.scaled_dot_product_attention(*parts.unbind(0), is_causal=True).transpose(1, 2).flatten(0, 1)
+        query, key, value = parts.unbind(0)
+        return F.scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2).flatten(0, 1)
     if PACKED_ATTENTION.supports(projected.device, projected.dtype, projected.shape[-1]):
         return PACKED_ATTENTION.run(projected, memory, *mask[1:])
     return packed_attend_reference(projected, memory, mask)

@@ -65,31 +65,6 @@ class Constraints(ScoreRule):
                 self.exists[row, number] = True
         self.joins = joins
 
-    def with_room(
-        self, alternatives: int, longest: int, size: int, vocabulary: int, device: torch.device
-    ) -> Constraints:
-        """Without phrases, but with room for them: see `load_`."""
-        sources, self.size = len(self.tokens), size
-        self.tokens = torch.full((sources, alternatives, longest), PAD, device=device)
-        self.lengths = torch.zeros(sources, alternatives, dtype=torch.long, device=device)
-        self.constraint = torch.full((sources, alternatives), size, device=device)
-        self.exists = torch.zeros(sources, size, dtype=torch.bool, device=device)
-        self.joins = torch.zeros(vocabulary, dtype=torch.bool, device=device)
-        return self
-
-    def load_(self, other: Constraints) -> None:
-        """Hold the phrases of another, in the tensors that are here."""
-        sources, alternatives, longest = other.tokens.shape
-        self.tokens.fill_(PAD)[:sources, :alternatives, :longest] = torch.as_tensor(other.tokens)
-        self.lengths.zero_()[:sources, :alternatives] = torch.as_tensor(other.lengths)
-        owners = np.where(other.constraint == other.size, self.size, other.constraint)
-        self.constraint.fill_(self.size)[:sources, :alternatives] = torch.as_tensor(owners)
-        self.exists.zero_()[:sources, : other.size] = torch.as_tensor(other.exists)
-        if self.joins is not None:
-            self.joins.fill_(False)
-            if other.joins is not None:
-                self.joins[: len(other.joins)] = torch.as_tensor(other.joins)
-
     def __call__(self, scores: Tensor, so_far: SoFar) -> Tensor:
         met, _, _ = self._met(so_far.tokens, so_far.source)
         scores[:, EOS] = scores[:, EOS].masked_fill(~met.all(1), NEG_INF)

@@ -5,15 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
 from harken.kernels.decoding.cuda.choosing import choose as choose
 from harken.kernels.decoding.cuda.choosing import choose_scored as choose_scored
-from harken.kernels.decoding.cuda.constraints import follow_constraints as follow_constraints
-from harken.kernels.decoding.cuda.constraints import share_by_bank as share_by_bank
 from harken.kernels.decoding.cuda.mixture import mix as mix
 from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
 from harken.kernels.decoding.cuda.rules import apply_rules as apply_rules
@@ -77,8 +74,6 @@ def beam_kernel(
     divisors: tl.tensor,
     rewards: tl.tensor,
     covered: tl.tensor,
-    parents: tl.tensor,
-    progress: tl.tensor,
     diversity: tl.tensor,
     max_finished: tl.tensor,
     worst_kept: tl.tensor,
@@ -90,7 +85,6 @@ def beam_kernel(
     OFFERS: tl.constexpr,
     SIZE: tl.constexpr,
     COVERED: tl.constexpr,
-    CONSTRAINED: tl.constexpr,
     PAD: tl.constexpr,
     EOS: tl.constexpr,
     OVERLAP: tl.constexpr,
@@ -98,8 +92,7 @@ def beam_kernel(
     """One source; `rows` is the number of sources, SIZE is 2 BEAM rounded up.
 
     OFFERS are those of a group, 2 BEAM of each of its BEAM / GROUPS hypotheses, rounded up. Values are scores and raws
-    log-probabilities (R, 2 BEAM); `covered` (R,) is the coverage term of each hypothesis before the step. CONSTRAINED:
-    the 2 BEAM candidates (B, 2 BEAM) are chosen already, with their parents and the constraint tokens that they met.
+    log-probabilities (R, 2 BEAM); `covered` (R,) is the coverage term of each hypothesis before the step.
     """
     if OVERLAP:
         allow_next()
@@ -123,7 +116,6 @@ def beam_kernel(
     num_finished = tl.load(count + source)
     all_live, all_gained = tl.full((SIZE,), lowest, tl.float32), tl.zeros((SIZE,), tl.float32)
     all_tokens, all_parents = tl.full((SIZE,), PAD, tl.int64), tl.zeros((SIZE,), tl.int32)
-    all_met = tl.zeros((SIZE,), tl.int32)
     all_before, over = tl.full((SIZE,), -1, tl.int64), tl.full((SIZE,), -2, tl.int64)
 
     for group in range(GROUPS):
@@ -131,29 +123,23 @@ def beam_kernel(
         given = offer < own_size * few
         start = (source * BEAM + first) * few
         hypothesis = source * BEAM + first + offer // few
-        if CONSTRAINED:
-            place, exists = source * few + slot, slot < few
-            best, chosen = tl.load(values + place, exists, other=lowest), tl.load(ids + place, exists, other=PAD)
-            gained, parent = tl.load(raws + place, exists, other=0.0), tl.load(parents + place, exists, other=0)
-            met = tl.load(progress + place, exists, other=0)
-        else:
-            offers = tl.load(values + start + offer, given, other=lowest)
-            if GROUPS > 1:  # tokens that earlier groups have chosen
-                token = tl.load(ids + start + offer, given, other=PAD)
-                is_chosen = (all_tokens[None, :] == token[:, None]) & (all_live > lowest)[None, :]
-                offers = offers - tl.load(diversity) * tl.sum(is_chosen.to(tl.float32), 1)
-            offers = offers + tl.load(scores + hypothesis, given, other=lowest)
-            best, where = tl.full((SIZE,), lowest, tl.float32), tl.zeros((SIZE,), tl.int32)
-            for index in tl.static_range(2 * own_size):
-                top, at = tl.max(offers, 0, return_indices=True, return_indices_tie_break_left=True)
-                best, where = tl.where(slot == index, top, best), tl.where(slot == index, at, where)
-                offers = tl.where(offer == at, lowest, offers)
-            chosen = tl.load(ids + start + where)
-            gained = tl.load(raws + start + where)
-            parent = where // few + first
-            if GROUPS > 1:  # without the term of diversity
-                total = tl.load(values + start + where) + tl.load(scores + source * BEAM + parent)
-                best = tl.where(best > lowest, total, lowest)
+        offers = tl.load(values + start + offer, given, other=lowest)
+        if GROUPS > 1:  # tokens that earlier groups have chosen
+            token = tl.load(ids + start + offer, given, other=PAD)
+            is_chosen = (all_tokens[None, :] == token[:, None]) & (all_live > lowest)[None, :]
+            offers = offers - tl.load(diversity) * tl.sum(is_chosen.to(tl.float32), 1)
+        offers = offers + tl.load(scores + hypothesis, given, other=lowest)
+        best, where = tl.full((SIZE,), lowest, tl.float32), tl.zeros((SIZE,), tl.int32)
+        for index in tl.static_range(2 * own_size):
+            top, at = tl.max(offers, 0, return_indices=True, return_indices_tie_break_left=True)
+            best, where = tl.where(slot == index, top, best), tl.where(slot == index, at, where)
+            offers = tl.where(offer == at, lowest, offers)
+        chosen = tl.load(ids + start + where)
+        gained = tl.load(raws + start + where)
+        parent = where // few + first
+        if GROUPS > 1:  # without the term of diversity
+            total = tl.load(values + start + where) + tl.load(scores + source * BEAM + parent)
+            best = tl.where(best > lowest, total, lowest)
         before = tl.load(nodes + source * BEAM + parent)
         ended = chosen == EOS
 
@@ -190,8 +176,6 @@ def beam_kernel(
         all_parents = tl.where(exists, tl.gather(parent, old, 0), all_parents)
         all_gained = tl.where(exists, tl.gather(gained, old, 0), all_gained)
         all_before = tl.where(exists, tl.gather(before, old, 0), all_before)
-        if CONSTRAINED:
-            all_met = tl.where(exists, tl.gather(met, old, 0), all_met)
         if GROUPS > 1:
             closing = tl.where((closed > lowest) & (slot < own_size), before, -2)
             moved = tl.gather(closing, tl.where(inside, slot - first, 0), 0)
@@ -213,7 +197,7 @@ def beam_kernel(
     tl.store(count + source, num_finished)
 
     most = tl.load(limit + source)
-    if GROUPS > 1 or CONSTRAINED:
+    if GROUPS > 1:
         live = tl.max(tl.where(real, all_live, lowest), 0)
     else:
         live = tl.sum(tl.where(slot == 0, all_live, 0.0), 0)
@@ -232,11 +216,10 @@ def beam_kernel(
         cut_ranks += cut_covers
     if GROUPS > 1:
         cut_ranks = tl.where(earliest < slot, lowest, cut_ranks)
-    if COVERED or GROUPS > 1 or CONSTRAINED:  # the live hypotheses are not in the order of their ranks
+    if COVERED or GROUPS > 1:  # the live hypotheses are not in the order of their ranks
         left, given_ranks = real & (cut_ranks > lowest), cut_ranks
         for index in tl.static_range(BEAM):
-            most_met = tl.max(tl.where(left, all_met, -1), 0)  # without constraints all have met none
-            offers_left = tl.where(left & (all_met == most_met), given_ranks, lowest)
+            offers_left = tl.where(left, given_ranks, lowest)
             top, at = tl.max(offers_left, 0, return_indices=True, return_indices_tie_break_left=True)
             cut_ranks, cut_pick = tl.where(slot == index, top, cut_ranks), tl.where(slot == index, at, cut_pick)
             left = left & (slot != at)
@@ -297,25 +280,21 @@ def select_beam(
     raws: Tensor,
     ids: Tensor,
     covered: Tensor | None = None,
-    chosen: Sequence[Tensor] = (),
 ) -> Tensor:
     """Beam search: keep the survivors of the best continuations; returns their parents' rows (R,).
 
     Args:
         values, raws, ids: (R, C) scores, log-probabilities and tokens, best first.
         covered: (R,) the coverage term of each hypothesis.
-        chosen: where values, raws and ids are (B, 2 beam), those of the candidates in order: their parents among the
-            hypotheses of the source and the constraint tokens that they have met, both int32.
     """
-    parents, progress = chosen or (search.nodes, search.nodes)
     (rows, beam), groups = search.scores.shape, search.groups
     beam_kernel[(rows,)](
         values, raws, ids, search.scores, search.nodes, search.tokens, search.order, search.table, search.logs,
         search.finished, search.finished_nodes, search.count, search.limit, search.done, search.cut, search.divisors,
-        search.rewards, search.rewards if covered is None else covered, parents, progress, search.diversity,
+        search.rewards, search.rewards if covered is None else covered, search.diversity,
         search.max_finished, search.worst_kept, search.stops_at_first, search.length, rows,
         BEAM=beam, GROUPS=groups, OFFERS=triton.next_power_of_2(2 * beam * beam // groups),
-        SIZE=triton.next_power_of_2(2 * beam), COVERED=covered is not None, CONSTRAINED=bool(chosen),
+        SIZE=triton.next_power_of_2(2 * beam), COVERED=covered is not None,
         PAD=search.special.pad, EOS=search.special.eos, num_warps=1, **options(values.is_cuda),
     )  # fmt: skip
     order: Tensor = search.order
