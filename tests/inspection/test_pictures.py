@@ -133,8 +133,7 @@ def test_long_sentences_are_cut_into_parts() -> None:
 def test_gradients_of_all_networks_share_one_set_of_axes(picture_of: Pictures) -> None:
     picture = picture_of("flow")
     [figure] = picture.figures()
-    panel, counts = figure.panels
-    assert [one.label for one in counts.series] == ["rows"] and list(counts.series[0].y) == [8] * 12
+    [panel] = figure.panels  # rows of different lengths are counted in another: see test_gradient_flow
     assert isinstance(panel, Lines) and panel.log_y
     assert [series.label for series in panel.series] == ["RNN, h", "GRU, h", "LSTM, C", "LSTM, h"]
     assert [series.colour for series in panel.series] == [0, 1, 2, 2]

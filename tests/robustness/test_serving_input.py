@@ -13,6 +13,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -145,7 +146,8 @@ def test_lines_that_are_run_grow_no_faster_than_the_input(kind: str) -> None:
 
 def process_seconds(run: Run, text: str) -> float:
     started = time.process_time()
-    run(text)
+    with suppress(TooLarge):  # tags around many sentences are refused
+        run(text)
     return time.process_time() - started
 
 

@@ -45,7 +45,7 @@ def test_int8_product_is_exact_in_whole_numbers(rows, inputs, outputs):
     torch.manual_seed(0)
     x, linear = torch.randn(rows, inputs), Linear(torch.randn(outputs, inputs), torch.randn(outputs))
     found, numbers, scales = product(x, linear, "int8")
-    weight, weight_scales = quantise_weight(linear.weight)
+    weight, weight_scales = map(torch.from_numpy, quantise_weight(linear.weight.numpy()))
     whole = torch.from_numpy(numbers.astype(np.int64)) - products.SHIFT
     assert int(whole.abs().max()) == 127
     torch.testing.assert_close(whole * torch.from_numpy(scales)[:, None], x, atol=x.abs().max().item() / 250, rtol=0)
