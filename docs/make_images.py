@@ -135,7 +135,7 @@ def scene(model: Any) -> Picture:
     """A generated scene of the test part."""
     from PIL import Image as Pixels
 
-    from harken.data.synthetic.scenes import load_scenes
+    from harken.data.synthetic.scenes.splits import load_scenes
 
     scenes = load_scenes(train=1, valid=1, test=20).tests["test"]
     Pixels.fromarray(next(one.image for one in scenes if len(one.regions) == 2)).save(model.folder / "scene.png")

@@ -3,7 +3,7 @@
 Most of a GPU test is compilation and Python, which leave the device idle, so several processes share it. Tests are
 dealt to the shards in turn: those of one parametrisation, which take about as long as each other, end up in different
 shards. Tests of speed (`ALONE`) follow in a shard of their own. Prints the last line of each shard, what failed, and
-the total; the exit code is 0 where every shard passed.
+the total; the exit code is 0 where every shard passed. A shard that runs out of time prints where its threads are.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,8 @@ PYTEST = [sys.executable, "-m", "pytest", "-o", "addopts=--import-mode=importlib
 COUNTED = re.compile(r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?)")
 ALONE = "as_fast_as"  # in the name of a test that measures time
 TIMED_OUT = 124  # the exit code of `timeout`
+# torch.compile starts a worker for every core, in each shard, and waits for them to end for up to five minutes
+ENVIRONMENT = {"OMP_NUM_THREADS": "2", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
 
 
 def collect(paths: Sequence[str], options: Sequence[str]) -> list[str]:
@@ -43,7 +46,7 @@ def collect(paths: Sequence[str], options: Sequence[str]) -> list[str]:
 def run(parts: Sequence[Sequence[str]], options: Sequence[str], deadline: float) -> tuple[list[int], Counter[str]]:
     """Run each part of the tests in a process, all at once: the exit codes, and how many tests passed, failed, ..."""
     total, codes = Counter[str](), []
-    environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "2")}
+    environment = {**ENVIRONMENT, **os.environ}
     with tempfile.TemporaryDirectory() as folder:
         logs = [Path(folder) / f"{number}.log" for number in range(len(parts))]
         processes = []
@@ -55,8 +58,7 @@ def run(parts: Sequence[Sequence[str]], options: Sequence[str], deadline: float)
             try:
                 code = process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+                stop(process)
                 code = TIMED_OUT
             codes.append(code)
             lines = log.read_text(encoding="utf-8", errors="replace").splitlines() or ["no output"]
@@ -67,6 +69,16 @@ def run(parts: Sequence[Sequence[str]], options: Sequence[str], deadline: float)
                 print("\n".join(lines[-200:]), flush=True)
             total.update({kind.rstrip("s"): int(count) for count, kind in COUNTED.findall(summary)})
     return codes, total
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a shard; pytest's fault handler first writes where each thread is."""
+    process.send_signal(signal.SIGABRT)
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

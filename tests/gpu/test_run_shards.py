@@ -39,6 +39,14 @@ def test_a_shard_that_fails_dies_or_hangs_fails_the_run(tmp_path: Path) -> None:
     code, output = run_shards(tmp_path, "--limit", "1")
     assert code == 124
     assert "shard 1 of 1: out of time" in output and "nothing ran of 1" in output
+    assert "in test_hangs" in output  # the trace of its threads
+
+
+def test_kernels_are_compiled_in_the_shard_itself(tmp_path: Path) -> None:
+    check = "import os\ndef test_threads(): assert os.environ['TORCHINDUCTOR_COMPILE_THREADS'] == '1'\n"
+    (tmp_path / "test_some.py").write_text(check)
+    code, output = run_shards(tmp_path)
+    assert code == 0, output
 
 
 def test_what_cannot_be_collected_is_printed(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from harken.serving.text.documents import (
     read_html,
     read_text,
     segments_of,
-    write_document,
+    write_documents,
 )
 from harken.serving.text.files import read_segments, write_file
 from harken.serving.text.markup import Rules
@@ -81,7 +81,7 @@ def write(document: Document) -> list[str]:
     """A document translated into itself, without attention and by the order of its words."""
     segments = segments_of([document])
     known = {sentence: Translation([(segment.text, None)]) for sentence, segment in segments.items()}
-    return write_document(document, known)
+    return write_documents([document], known)[0]
 
 
 def translate_file(data: bytes, suffix: str) -> bytes:
@@ -146,7 +146,7 @@ def test_lines_that_are_run_grow_no_faster_than_the_input(kind: str) -> None:
 
 def process_seconds(run: Run, text: str) -> float:
     started = time.process_time()
-    with suppress(TooLarge):  # tags around many sentences are refused
+    with suppress(TooLarge):  # as tags around many sentences are
         run(text)
     return time.process_time() - started
 
@@ -207,6 +207,15 @@ def test_tags_around_many_sentences_make_no_answer_of_a_thousand_times_the_reque
     assert len(write(read_html(tag + block * 10))[0]) < 300_000
     usual = "<span style='font-size: 11pt; font-family: Calibri, sans-serif'>"
     assert write(read_html(usual + block * 4000))[0].count("</span>") > 200
+
+
+def test_many_short_documents_with_such_tags_are_refused_together() -> None:
+    cue = "<font color='" + "x" * 900 + "'>" + "Go home! " * 100 + "</font>"
+    file = "\n".join(f"{number}\n00:00:01,000 --> 00:00:02,000\n{cue}\n" for number in range(100))
+    with pytest.raises(TooLarge, match="tags around many sentences"):
+        translate_file(file.encode(), ".srt")
+    usual = file.replace("x" * 900, "red")
+    assert translate_file(usual.encode(), ".srt").count(b"</font>") == 100 * 100
 
 
 def test_a_number_that_is_no_character_is_text() -> None:

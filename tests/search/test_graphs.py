@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -150,6 +152,16 @@ def test_the_copy_in_bfloat16_follows_the_weights(monkeypatch: pytest.MonkeyPatc
         assert searches.network(model, "auto") is low
         assert torch.equal(low.output_weight, model.output_weight.bfloat16())  # type: ignore[arg-type, operator]
     assert [part.data_ptr() for part in low.parameters()] == addresses
+
+
+def test_a_search_is_captured_again_for_another_copy_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an ensemble makes one, where weights lay elsewhere in the meantime."""
+    model, searches = make_model(1), ModelSearches()
+    copies = [deepcopy(model), deepcopy(model)]
+    monkeypatch.setattr(searches, "_capture", lambda *_: SimpleNamespace(bytes=0))
+    first, second = (searches.find(make_call(model, 0, 4), [each], None) for each in copies)
+    assert first is not second
+    assert searches.find(make_call(model, 0, 4), [copies[0]], None) is first
 
 
 def test_a_diverged_model_is_refused() -> None:

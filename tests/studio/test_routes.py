@@ -101,6 +101,12 @@ def test_a_users_error_is_one_sentence_with_400(client: Any) -> None:
     assert client.post("/studio/beam", json={"model": "transformer", "text": TEXT, "beam": 0}).status_code == 422
 
 
+def test_names_of_files_that_there_are_not_are_forgotten() -> None:
+    """Anybody may ask for them, without a key."""
+    assert not any(static_file(f"{number}.js") for number in range(400))
+    assert static_file.cache_info().currsize <= 256
+
+
 def test_gates_have_a_figure_for_each_layer_and_the_words_below(client: Any) -> None:
     found = client.post("/studio/gates", json={"model": "attention", "text": TEXT}).json()["figures"]
     assert [one["name"] for one in found] == ["encoder.layers.0 →", "encoder.layers.0 ←", "decoder"]

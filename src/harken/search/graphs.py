@@ -480,7 +480,8 @@ class ModelSearches:
         for part in parts:
             if part not in self.snapshots:
                 self.snapshots[part] = Snapshot(part, contents=False)
-        key = shape_of(call), networks == models, tuple(weakref.ref(part) for part in parts[1:])
+        read = [*networks, *([] if language is None else [language])]
+        key = shape_of(call), tuple(weakref.ref(part) for part in read)
         return self.captured.find(key, lambda: self._capture(call, networks, language))
 
     def _capture(self, call: DecodingCall, networks: list[Any], language: Any) -> GraphSearch:

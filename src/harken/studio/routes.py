@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,7 +52,7 @@ def static_names() -> list[str]:
     return sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.suffix in TYPES)
 
 
-@cache
+@lru_cache(256)  # names that there are not are kept, too
 def static_file(name: str) -> tuple[bytes, dict[str, str]] | None:
     """Content and headers of a file of the page; None where there is none of this name."""
     if name not in static_names():

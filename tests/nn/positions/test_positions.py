@@ -1,6 +1,7 @@
 """Masks and absolute positions by their equations."""
 
 import math
+import weakref
 
 import pytest
 import torch
@@ -61,6 +62,14 @@ def test_growing_changes_no_row_and_saves_nothing() -> None:
     assert positions(4).equal(before)
     assert positions.state_dict() == {}
     assert list(positions.parameters()) == []
+
+
+def test_a_table_that_a_captured_graph_reads_stays_when_a_larger_one_replaces_it() -> None:
+    positions = SinusoidalPositions(6, length=4)
+    table, values = weakref.ref(positions.table), positions.table.clone()
+    positions(9)
+    assert len(positions.table) > 4
+    assert table() is not None and torch.equal(table(), values)  # type: ignore[arg-type]
 
 
 def test_positions_follow_the_module_when_they_grow() -> None:

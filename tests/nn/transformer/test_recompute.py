@@ -1,5 +1,7 @@
 """Blocks that are computed again in the backward pass give the same gradients, dropout included."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -24,10 +26,18 @@ def gradients(stack: torch.nn.Module, values: Tensor, recompute: bool, packed: b
     return list(torch.autograd.grad(output.square().sum(), list(stack.parameters())))
 
 
-@pytest.mark.parametrize("kind", ["encoder", "decoder", "packed"])
-def test_gradients_are_the_same(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        *((kind, {}) for kind in ("encoder", "decoder", "packed")),
+        ("packed", {"norm": "post"}),
+        ("packed", {"dropout": 0.0, "feedforward_dropout": 0.3}),
+    ],
+    ids=str,
+)
+def test_gradients_are_the_same(kind: str, changes: dict[str, Any]) -> None:
     torch.manual_seed(0)
-    options = OPTIONS | ({"dropout": 0.0} if kind == "packed" else {})  # on a CPU packed dropout has torch's generator
+    options = OPTIONS | changes
     stack = DecoderStack(**options) if kind == "decoder" else EncoderStack(**options)  # type: ignore[arg-type]
     values = torch.randn(2, 7, 8)
     plain, again = (gradients(stack, values, recompute, kind == "packed") for recompute in (False, True))

@@ -205,8 +205,7 @@ def why_not_rows(stack: EncoderStack, device: torch.device) -> str | None:
 def read_rows(stack: EncoderStack, values: Tensor) -> Tensor:
     """What a causal stack makes of rows without padding, (B, T, D) -> (B, T, D)."""
     rows, time = values.shape[:2]
-    if stack.positions is not None:
-        stack.positions(time)  # grows a table that is too short
+    stack.reserve_positions(time)
     seed = DropoutSeed(torch.randint(2**62, (1,), device=values.device))
     mask = EqualRows(torch.arange(time, device=values.device).repeat(rows), rows)
     return stack.packed(values.flatten(0, 1), seed, mask).unflatten(0, (rows, time))

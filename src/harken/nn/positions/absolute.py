@@ -39,6 +39,7 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.width = width
         self.register_buffer("table", sinusoids(length, width), persistent=False)
+        self.outgrown: list[Tensor] = []  # captured CUDA graphs still read them
 
     def forward(self, length: int, start: int | Tensor = 0) -> Tensor:
         """(length, D): positions start, start + 1, ...; a tensor (1,) is one position that the table must have."""
@@ -51,6 +52,7 @@ class SinusoidalPositions(nn.Module):
     def _grow(self, length: int) -> None:
         # A table made in inference mode could not be used in training afterwards.
         normal = torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext()
+        self.outgrown.append(self.table)
         with normal:
             self.table = sinusoids(length, self.width).to(self.table)
 

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from harken.kernels.residual_norm import RESIDUAL_NORM
 from harken.nn.attention.kv_cache import KeyValue, KVCache
 from harken.nn.attention.packed import EqualRows, PackedMask
 from harken.nn.dropout import Dropout
@@ -136,11 +137,21 @@ class _Stack(nn.Module):
 
         def call(layer: int, block: Any, values_and_inputs: Any) -> tuple[Any, None]:
             arguments = *values_and_inputs, following[layer], seed.at(CALLS * layer), mask, *memory
-            return self.run_block(block.packed, *arguments, preserve_rng_state=False), None
+            return self.run_block(block.packed, *arguments, preserve_rng_state=draws), None
 
-        (values, inputs), _ = self.run_blocks((self.add_positions(values, mask.positions), None), call)
+        draws = self._draws(values := self.add_positions(values, mask.positions))
+        (values, inputs), _ = self.run_blocks((values, None), call)
         output: Tensor = self.norm(values) if inputs is None else inputs
         return output
+
+    def _draws(self, values: Tensor) -> bool:
+        """Whether dropout in packed blocks has torch's generator, whose state no captured graph can keep.
+
+        Else it has the seed, and a block that is computed again draws the same.
+        """
+        block: Any = self.blocks[0]
+        has_seed = block.pre and self.fuses_norms and RESIDUAL_NORM.supports(values)
+        return block.feedforward.dropout.p > 0 or (block.dropout.p > 0 and not has_seed)
 
     def new_cache(self, rows: int, max_length: int = CAPACITY, like: Tensor | None = None, static: bool = False) -> Any:
         """An empty `KVCache`, or `SSRUCache`, for so many rows; it grows beyond `max_length` tokens unless static."""

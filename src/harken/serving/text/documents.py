@@ -5,7 +5,7 @@ request becomes one `Segment`, the text that a model reads. A sentence with plac
 where the model does not copy every placeholder, it is translated again without them, and they are put where the
 alignment says.
 
-    read_text, read_html -> Document -> segments_of -> translate_segments -> write_document
+    read_text, read_html -> Document -> segments_of -> translate_segments -> write_documents
 
 All steps but `translate_segments` take linear time and need no model, so that they can run in another process.
 """
@@ -180,7 +180,7 @@ async def translate_documents(
     segments = await in_thread_if(is_long, lambda: segments_of(documents))
     translations = await translate_segments(list(segments.values()), translate, nbest)
     known = dict(zip(segments, translations, strict=True))
-    return await in_thread_if(is_long, lambda: [write_document(document, known, nbest) for document in documents])
+    return await in_thread_if(is_long, lambda: write_documents(documents, known, nbest))
 
 
 async def in_thread_if(condition: bool, work: Callable[[], T]) -> T:
@@ -188,23 +188,29 @@ async def in_thread_if(condition: bool, work: Callable[[], T]) -> T:
     return await asyncio.to_thread(work) if condition else work()
 
 
-def write_document(document: Document, known: Mapping[Sentence, Translation], nbest: int = 1) -> list[str]:
-    """A document from the translations of its sentences: the best, then others that differ.
+def write_documents(
+    documents: Sequence[Document], known: Mapping[Sentence, Translation], nbest: int = 1
+) -> list[list[str]]:
+    """Every document from the translations of its sentences: the best, then others that differ.
 
     Raises:
-        TooLarge: its tags would be repeated for so many sentences that it becomes many times longer.
+        TooLarge: tags would be repeated for so many sentences that the documents become many times longer.
     """
-    left = WRITTEN + WRITTEN_SHARE * _size(document)
-    texts: dict[str, None] = {}
-    for rank in range(nbest):
-        parts: list[str] = []
-        for part in document.parts:
-            parts.append(part if isinstance(part, str) else _written(part, known.get(part), rank, document))
-            left -= len(parts[-1])
-            if left < 0:
-                raise TooLarge("tags around many sentences make the translation too long; send fewer sentences at once")
-        texts["".join(parts)] = None
-    return list(texts)
+    left, written = WRITTEN + WRITTEN_SHARE * sum(map(_size, documents)), list[list[str]]()
+    for document in documents:
+        texts: dict[str, None] = {}
+        for rank in range(nbest):
+            parts: list[str] = []
+            for part in document.parts:
+                parts.append(part if isinstance(part, str) else _written(part, known.get(part), rank, document))
+                left -= len(parts[-1])
+                if left < 0:
+                    raise TooLarge(
+                        "tags around many sentences make the translation too long; send fewer sentences at once"
+                    )
+            texts["".join(parts)] = None
+        written.append(list(texts))
+    return written
 
 
 def _size(document: Document) -> int:

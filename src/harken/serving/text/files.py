@@ -36,7 +36,7 @@ from harken.serving.text.documents import (
     read_html,
     read_text,
     segments_of,
-    write_document,
+    write_documents,
 )
 from harken.serving.text.markup import Rules
 
@@ -85,7 +85,7 @@ def write_file(data: bytes, suffix: str, translations: Sequence[Translation]) ->
     """
     file = read_file(data, suffix)
     known = dict(zip(segments_of(file.documents), translations, strict=True))
-    return file.write([write_document(document, known)[0] for document in file.documents])
+    return file.write([best for best, *_ in write_documents(file.documents, known)])
 
 
 def read_file(data: bytes, suffix: str) -> File:
