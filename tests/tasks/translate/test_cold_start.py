@@ -14,8 +14,9 @@ import torch
 import harken
 from harken.cli.warm import warm
 from harken.recipe import load_recipe, model_recipe
+from harken.search import stored as stored_models
 from harken.search.dispatch import report_backends
-from harken.search.stored import LONGEST, StoredModel
+from harken.search.stored import StoredModel
 from harken.tasks.predictor import network_facts
 from harken.tasks.translate import cold_start
 from harken.tasks.translate.cold_start import open_stored, store, why_not_stored
@@ -134,22 +135,26 @@ def test_int8_gives_what_the_network_gives(folders: Callable[[str], Path], form:
     assert_equal_results(network, opened(folders(form)), precision="int8", beam=3)
 
 
-def test_what_the_stored_form_does_not_serve_is_left_to_the_network(folders: Callable[[str], Path]) -> None:
-    network = network_of(folders("transformer"))
+def test_what_the_stored_form_does_not_serve_is_left_to_the_network(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_models, "LONGEST", 64)
+    folder = write_model(tmp_path / "model", "transformer")
+    network = network_of(folder)
     assert store_facts(network)
     built, lines = list[Any](), list[str]()
 
     def build() -> Any:
-        built.append(harken.load(folders("transformer"), device="cpu").model)
+        built.append(harken.load(folder, device="cpu").model)
         return built[-1]
 
-    stored = open_stored(folders("transformer"), network.recipe, build)
+    stored = open_stored(folder, network.recipe, build)
     assert stored is not None and not built
     report_backends(lines.append)
     stored.translate(ENGLISH[0], attention=False)
     assert lines == ["search by compiled, without torch (graphs: the model is not on a GPU)"]
-    long = " ".join(ENGLISH[1].split() * 60)
-    assert len(stored.source.encode(long)) < LONGEST
+    long = " ".join(ENGLISH[1].split() * 2)
+    assert len(stored.source.encode(long)) < 64
     given = {"max_length_factor": 20.0, "beam": 2, "attention": False}
     best, reference = (model.translate(long, **given) for model in (stored, network))
     report_backends(None)
