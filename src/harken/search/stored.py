@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,11 +54,16 @@ class StoredModel:
         self, described: Transformer | Recurrent, build: Callable[[], nn.Module], facts: Mapping[str, Any]
     ) -> None:
         self.described, self._build, self.facts = described, build, facts
+        self._network: nn.Module | None = None
+        self._lock = threading.Lock()
 
-    @cached_property
+    @property
     def network(self) -> nn.Module:
-        """The network of the model folder; imports torch."""
-        return self._build()
+        """The network of the model folder, built once, also where several threads need it; imports torch."""
+        with self._lock:
+            if self._network is None:
+                self._network = self._build()
+            return self._network
 
     def eval(self) -> StoredModel:
         """The model itself, which does not train."""

@@ -2,9 +2,12 @@
 
 import json
 import os
+import pwd
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -294,3 +297,79 @@ def test_kernels_that_have_to_be_compiled_are_not_waited_for(
     opened_model = JOB.open_quickly(folders("transformer"), network.recipe, "cpu", lines.append)
     assert not isinstance(opened_model.model, StoredModel)
     assert len(lines) == 1 and "the kernels are not compiled" in lines[0]
+
+
+def test_a_damaged_description_is_written_anew(folders: Callable[[str], Path], cache: Path) -> None:
+    network = network_of(folders("transformer"))
+    assert store_facts(network)
+    (file,) = cache.iterdir()
+    content = file.read_bytes()
+    file.write_bytes(content[:-8] + bytes(8))
+    assert store_facts(network)
+    assert_equal_results(network, opened(folders("transformer")), beam=1)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_tokenizer_of_another_vocabulary_is_refused_as_by_the_network(tmp_path: Path, side: str) -> None:
+    folder = write_model(tmp_path / "model", "attention")
+    assert store_facts(network_of(folder))
+    path = folder / f"{side}.json"
+    tokenizer = json.loads(path.read_text())
+    tokenizer["tokens"].append("zebra")
+    path.write_text(json.dumps(tokenizer))
+    (folder / "digests.json").unlink(missing_ok=True)
+    with pytest.raises(harken.UserError, match=r"does not match the recipe\.toml beside it"):
+        JOB.open_quickly(folder, model_recipe(folder), "cpu", lambda line: None)
+
+
+def test_the_network_of_weights_that_were_written_anew_is_refused(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "model", "attention")
+    network = network_of(folder)
+    assert store_facts(network)
+    stored = JOB.open_quickly(folder, network.recipe, "cpu", lambda line: None)
+    tensors, _ = load_tensors(folder / "model.safetensors")
+    save_tensors(folder / "model.safetensors", {name: value * 0.5 for name, value in tensors.items()})
+    assert_equal_results(network, stored, beam=1)
+    with pytest.raises(harken.UserError, match="written anew since the model was opened; open it again"):
+        stored.translate(ENGLISH[0], attention=True)
+
+
+@pytest.mark.parametrize("kind", ["names", "half"])
+def test_model_files_of_other_names_or_types_are_described(tmp_path: Path, kind: str) -> None:
+    folder = write_model(tmp_path / "model", "attention")
+    path = folder / "model.safetensors"
+    tensors, _ = load_tensors(path)
+    if kind == "half":
+        tensors = {name: value.half() for name, value in tensors.items()}
+    else:
+        older = {name: name.replace(".weight_", ".inner.weight_") for name in tensors if name.endswith("_l0")}
+        assert older
+        tensors = {older.get(name, name): value for name, value in tensors.items()}
+    save_tensors(path, tensors)
+    network = network_of(folder)
+    assert store_facts(network)
+    assert_equal_results(network, opened(folder), beam=2)
+
+
+def test_threads_that_need_the_network_share_one() -> None:
+    built = list[object]()
+
+    def build() -> Any:
+        time.sleep(0.05)
+        built.append(object())
+        return built[-1]
+
+    model: Any = StoredModel.__new__(StoredModel)
+    model.__init__(None, build, {})
+    with ThreadPoolExecutor(4) as pool:
+        networks = list(pool.map(lambda _: model.network, range(4)))
+    assert len(built) == 1 and all(network is built[0] for network in networks)
+
+
+def test_a_user_without_a_home_has_no_cache(folders: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    network = network_of(folders("transformer"))
+    for name in ("XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    assert why_not_stored(folders("transformer"), network.recipe) == "no description of its decoder is stored yet"
+    assert not store_facts(network)

@@ -16,6 +16,7 @@ import numpy as np
 
 from harken.data.tokenizers.marks import add_marks
 from harken.errors import UserError
+from harken.kernels.decoding.description import Recurrent
 from harken.machine import may_have_gpu
 from harken.search.compiled import are_compiled, describe, why_not_installed
 from harken.search.stored import StoredModel, file_of, flatten, is_complete, restored
@@ -41,11 +42,14 @@ def store(translator: Translator, facts: Mapping[str, Any]) -> bool:
     described, path = describe(translator.model), _file(folder, translator.recipe)
     if path is None or not is_complete(described):
         return False
-    if path.is_file():
+    with suppress(UserError):  # there is none, or a damaged one, which is replaced
+        load_arrays(path)
         return True
-    names = {id(tensor): name for name, tensor in state_of(translator.model).items()}
-    text, arrays = flatten(described, names)
     try:
+        stored, _ = load_arrays(folder / MODEL)  # of an earlier version or in half precision: other names, other types
+        same = (name for name, array in stored.items() if array.dtype == np.float32)
+        state = state_of(translator.model)
+        text, arrays = flatten(described, {id(state[name]): name for name in same if name in state})
         path.parent.mkdir(parents=True, exist_ok=True)
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         save_tensors(path, tensors, {DESCRIPTION: text, FACTS: json.dumps(facts)})
@@ -75,16 +79,25 @@ def open_stored(folder: Path, recipe: TranslateRecipe, build: Callable[[], Any])
     Raises:
         UserError: the folder does not hold together.
     """
-    arrays, _ = load_arrays(folder / MODEL)
+    arrays, metadata = load_arrays(folder / MODEL)
+    digest = metadata.get(DIGEST)
+
+    def build_same() -> Any:
+        if stored_metadata(folder / MODEL).get(DIGEST) != digest:
+            raise UserError(f"{folder / MODEL} was written anew since the model was opened; open it again")
+        return build()
+
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             raise UserError(f"{folder / MODEL} has NaN or infinite values in {name[:200]}; train the model again")
-    path = _file(folder, recipe)
     with suppress(UserError, KeyError, TypeError, ValueError):
-        own, metadata = load_arrays(path) if path is not None else ({}, {})
+        own, metadata = load_arrays(file_of(str(digest), recipe.model.model_dump_json()))
         described = restored(json.loads(metadata[DESCRIPTION]), {**arrays, **own})
-        model: Any = StoredModel(described, build, json.loads(metadata[FACTS]))
+        model: Any = StoredModel(described, build_same, json.loads(metadata[FACTS]))
         source, target = add_marks(recipe, *TOKENIZERS.load(folder))
+        embedded = described.encoder.embedding if isinstance(described, Recurrent) else described.source_embedding
+        if (len(embedded), len(described.target_embedding)) != (source.size, target.size):
+            return None  # the network says what does not hold together
         return Translator(recipe, model, source, target, folder) if are_compiled(described) else None
     return None
 
