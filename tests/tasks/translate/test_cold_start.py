@@ -5,6 +5,7 @@ import os
 import pwd
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -373,3 +374,66 @@ def test_a_user_without_a_home_has_no_cache(folders: Callable[[str], Path], monk
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
     assert why_not_stored(folders("transformer"), network.recipe) == "no description of its decoder is stored yet"
     assert not store_facts(network)
+
+
+def test_products_of_numpy_run_on_one_thread(folders: Callable[[str], Path]) -> None:
+    pytest.importorskip("threadpoolctl")
+    code = (
+        "import harken.cli\nfrom threadpoolctl import threadpool_info\ntry: harken.cli.main()\n"
+        "finally: print([pool['num_threads'] for pool in threadpool_info() if pool['internal_api'] == 'openblas'])"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    command = [sys.executable, "-c", code, "translate", str(folders("attention"))]
+    done = subprocess.run(command, input="the cat\n", capture_output=True, text=True, env=environment, check=True)
+    assert set(json.loads(done.stdout.splitlines()[-1])) <= {1}
+
+
+THREADS = """
+import json, sys
+from pathlib import Path
+from harken.api import load_quickly
+from harken.kernels.recurrent.cpu import runtime
+from harken.lazy_torch import num_threads
+from harken.tasks.translate.files import threads
+threads.available_cores = lambda: 3
+parts, run_all = [], runtime.run_all
+def counted(tasks, threads=None):
+    parts.append(len(tasks))
+    run_all(tasks, threads)
+runtime.run_all = counted
+translator = load_quickly(Path(sys.argv[1]), lambda line: None)
+many = translator.translate(["the black cat", "a white dog sleeps", "the dog", "a cat runs"] * 16, attention=False)
+few = translator.translate(["the black cat", "a white dog sleeps"], attention=False)
+print(json.dumps([[best.text for best in many], parts, num_threads(), "torch" in sys.modules]))
+"""
+
+
+def test_many_sentences_are_decoded_by_all_cores_without_torch(folders: Callable[[str], Path]) -> None:
+    assert store_facts(network_of(folders("attention")))
+
+    def translate(**variables: str) -> list[Any]:
+        command = [sys.executable, "-c", THREADS, str(folders("attention"))]
+        environment = {**os.environ, **variables}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+        result: list[Any] = json.loads(done.stdout)
+        return result
+
+    texts, parts, after, has_torch = translate(OMP_NUM_THREADS="8")
+    assert parts == [3, 1] and after == 1 and not has_torch
+    assert translate(OMP_NUM_THREADS="1")[:2] == [texts, [1, 1]]
+
+
+def test_the_network_for_attention_is_built_before_threads_start(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "model", "attention")
+    network, builders = network_of(folder), list[threading.Thread]()
+    assert store_facts(network)
+
+    def build() -> Any:
+        builders.append(threading.current_thread())
+        return network.model
+
+    stored = open_stored(folder, network.recipe, build)
+    assert stored is not None
+    rows = list(stored.translate_lines(ENGLISH, attention=True, workers=2))
+    assert builders == [threading.main_thread()]
+    assert all(best.attention is not None for best, *_ in rows)
