@@ -146,7 +146,8 @@ def table_of(name: str, stored: np.ndarray) -> Table:
 @lru_cache
 def _digest_of_code() -> bytes:
     package = Path(__file__).parent.parent
-    files = [Path(__file__), Path(description.__file__), *sorted((package / "models").glob("*/description.py"))]
+    parts = sorted([*(package / "models").glob("*/description.py"), *(package / "nn" / "positions").glob("*.py")])
+    files = [Path(__file__), Path(description.__file__), *parts]  # positions: the tables that are stored
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
 
 

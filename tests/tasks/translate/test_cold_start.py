@@ -193,8 +193,8 @@ def test_a_damaged_model_file_is_refused(folders: Callable[[str], Path], tmp_pat
     store_facts(network_of(folder))
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-4] + b"\x01\x02\x03\x04")
-    with pytest.raises(harken.UserError, match="does not match its checksum"):
-        open_stored(folder, model_recipe(folder), lambda: None)
+    with pytest.raises(harken.UserError, match="does not match its checksum; train the model again or copy it anew"):
+        JOB.open_quickly(folder, model_recipe(folder), "cpu", lambda line: None)
 
 
 def test_models_without_a_description_are_opened_with_their_network(tmp_path: Path, cache: Path) -> None:
@@ -437,3 +437,32 @@ def test_the_network_for_attention_is_built_before_threads_start(tmp_path: Path)
     rows = list(stored.translate_lines(ENGLISH, attention=True, workers=2))
     assert builders == [threading.main_thread()]
     assert all(best.attention is not None for best, *_ in rows)
+
+
+def test_warm_says_where_nothing_could_be_stored(
+    folders: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = folders("transformer")
+    monkeypatch.setenv("XDG_CACHE_HOME", os.devnull)
+    warm([folder])
+    note = str(capsys.readouterr().err.splitlines()[3])
+    assert note.startswith(f"{folder}: loaded in ") and "it is still opened with torch" in note
+
+
+def test_warm_refuses_what_is_no_model_before_it_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harken.cli.warm.compile_all", lambda: pytest.fail("kernels were compiled"))
+    with pytest.raises(harken.UserError, match="is no finished model folder"):
+        warm([tmp_path])
+
+
+def test_the_oldest_descriptions_are_deleted(
+    folders: Callable[[str], Path], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cold_start, "MOST_STORED", 2)
+    cache.mkdir(parents=True)
+    for number in range(3):
+        (cache / f"{number}.safetensors").touch()
+        os.utime(cache / f"{number}.safetensors", (number, number))
+    assert store_facts(network_of(folders("transformer")))
+    assert len(list(cache.iterdir())) == 2 and (cache / "2.safetensors").exists()
+    opened(folders("transformer"))

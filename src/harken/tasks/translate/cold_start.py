@@ -26,6 +26,7 @@ from harken.training.folder import MODEL
 from harken.training.weights import BASE, DIGEST, load_arrays, save_tensors, state_of, stored_metadata
 
 DESCRIPTION, FACTS = "description", "facts"  # keys of the metadata
+MOST_STORED = 200  # descriptions in the cache; the oldest are deleted
 
 
 def store(translator: Translator, facts: Mapping[str, Any]) -> bool:
@@ -53,6 +54,9 @@ def store(translator: Translator, facts: Mapping[str, Any]) -> bool:
         path.parent.mkdir(parents=True, exist_ok=True)
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         save_tensors(path, tensors, {DESCRIPTION: text, FACTS: json.dumps(facts)})
+        files = sorted(path.parent.glob("*.safetensors"), key=lambda file: file.stat().st_mtime, reverse=True)
+        for file in files[MOST_STORED:]:
+            file.unlink(missing_ok=True)
     except (OSError, UserError):  # the cache cannot be written: the network is built each time
         return False
     return True
@@ -71,34 +75,29 @@ def why_not_stored(folder: Path, recipe: TranslateRecipe, device: str = "auto") 
 
 
 def open_stored(folder: Path, recipe: TranslateRecipe, build: Callable[[], Any]) -> Translator | None:
-    """A translator without its network; None where its description is damaged, or its kernels have to be compiled.
+    """A translator without its network; None where its kernels have to be compiled, its description is damaged, or the
+    folder does not hold together, of which the network says what is wrong.
 
     Args:
         build: gives the network where something needs it.
-
-    Raises:
-        UserError: the folder does not hold together.
     """
-    arrays, metadata = load_arrays(folder / MODEL)
-    digest = metadata.get(DIGEST)
-
-    def build_same() -> Any:
-        if stored_metadata(folder / MODEL).get(DIGEST) != digest:
-            raise UserError(f"{folder / MODEL} was written anew since the model was opened; open it again")
-        return build()
-
-    for name, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise UserError(f"{folder / MODEL} has NaN or infinite values in {name[:200]}; train the model again")
     with suppress(UserError, KeyError, TypeError, ValueError):
-        own, metadata = load_arrays(file_of(str(digest), recipe.model.model_dump_json()))
+        arrays, metadata = load_arrays(folder / MODEL)
+        digest = metadata[DIGEST]
+
+        def build_same() -> Any:
+            if stored_metadata(folder / MODEL).get(DIGEST) != digest:
+                raise UserError(f"{folder / MODEL} was written anew since the model was opened; open it again")
+            return build()
+
+        own, metadata = load_arrays(file_of(digest, recipe.model.model_dump_json()))
         described = restored(json.loads(metadata[DESCRIPTION]), {**arrays, **own})
         model: Any = StoredModel(described, build_same, json.loads(metadata[FACTS]))
         source, target = add_marks(recipe, *TOKENIZERS.load(folder))
         embedded = described.encoder.embedding if isinstance(described, Recurrent) else described.source_embedding
-        if (len(embedded), len(described.target_embedding)) != (source.size, target.size):
-            return None  # the network says what does not hold together
-        return Translator(recipe, model, source, target, folder) if are_compiled(described) else None
+        has_sizes = (len(embedded), len(described.target_embedding)) == (source.size, target.size)
+        if has_sizes and are_compiled(described):  # only weights that were loaded once, and are finite, are described
+            return Translator(recipe, model, source, target, folder)
     return None
 
 
