@@ -165,3 +165,10 @@ def is_complete(described: Transformer | Recurrent | None) -> bool:
         return True
     cells = [cell for layer in described.encoder.stack.layers for cell in layer]
     return all(cell.nonlinearity == "tanh" and not cell.coupled and cell.peephole is None for cell in cells)
+
+
+def vocabularies(described: Transformer | Recurrent) -> tuple[int, int]:
+    """The numbers of source and of target tokens of a complete description."""
+    encoder = described.encoder
+    source = encoder.embedding if isinstance(encoder, description.RecurrentEncoder) else described.source_embedding  # type: ignore[union-attr]
+    return len(source), len(described.target_embedding)

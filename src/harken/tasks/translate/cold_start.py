@@ -16,10 +16,9 @@ import numpy as np
 
 from harken.data.tokenizers.marks import add_marks
 from harken.errors import UserError
-from harken.kernels.decoding.description import RecurrentEncoder
 from harken.machine import may_have_gpu
 from harken.search.compiled import are_compiled, describe, why_not_installed
-from harken.search.stored import StoredModel, file_of, flatten, is_complete, restored
+from harken.search.stored import StoredModel, file_of, flatten, is_complete, restored, vocabularies
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.translator import TOKENIZERS, Translator
 from harken.training.folder import MODEL
@@ -94,10 +93,7 @@ def open_stored(folder: Path, recipe: TranslateRecipe, build: Callable[[], Any])
         described = restored(json.loads(metadata[DESCRIPTION]), {**arrays, **own})
         model: Any = StoredModel(described, build_same, json.loads(metadata[FACTS]))
         source, target = add_marks(recipe, *TOKENIZERS.load(folder))
-        encoder = described.encoder
-        embedded = encoder.embedding if isinstance(encoder, RecurrentEncoder) else described.source_embedding
-        has_sizes = (len(embedded), len(described.target_embedding)) == (source.size, target.size)
-        if has_sizes and are_compiled(described):  # only weights that were loaded once, and are finite, are described
+        if vocabularies(described) == (source.size, target.size) and are_compiled(described):
             return Translator(recipe, model, source, target, folder)
     return None
 
