@@ -1,7 +1,7 @@
 """Published protocols by the shipped recipes: several seeds each, beside a linear baseline, with paired intervals.
 
     python benchmarks/protocols.py trec sst2 --data DATA --out runs/protocols --seeds 1 2 3 4 5 --cpu 10
-    python benchmarks/protocols.py multi30k-de multi30k-fr --data DATA --out runs/protocols --gpu 2 --minutes 4.5
+    python benchmarks/protocols.py multi30k-de@cuda multi30k-fr@cuda --data DATA --out runs/protocols --gpu 2
     python benchmarks/protocols.py "trec:classifier.members=5" --data DATA --out runs/protocols --cpu 1
     python benchmarks/protocols.py trec sst2 --data DATA --out runs/protocols --baselines
     python benchmarks/protocols.py --table --out runs/protocols --record

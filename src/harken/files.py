@@ -118,9 +118,15 @@ def open_output(path: Path | str) -> Iterator[TextIO]:
 
 
 def cache_folder() -> Path:
-    """The user's folder for what harken can make again: that of XDG_CACHE_HOME, or ~/.cache."""
+    """The user's folder for what harken can make again: that of XDG_CACHE_HOME, or ~/.cache.
+
+    For a user without a home, such as a number in a container, it is one that cannot be written.
+    """
     root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else expand_user("~/.cache")) / "harken"
+    try:
+        return (Path(root) if root else Path("~/.cache").expanduser()) / "harken"
+    except RuntimeError:
+        return Path(os.devnull) / "harken"
 
 
 def expand_user(path: Path | str) -> Path:

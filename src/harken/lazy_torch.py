@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
+from threading import local
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -32,9 +34,30 @@ def is_loaded() -> bool:
     return "torch" in sys.modules
 
 
+_without_torch = local()
+
+
 def num_threads() -> int:
-    """The threads of torch's operators in this thread; one where it is not imported."""
-    return torch.get_num_threads() if is_loaded() else 1
+    """The threads of torch's operators in this thread; where it is not imported, one, or those of `limited_threads`."""
+    return torch.get_num_threads() if is_loaded() else getattr(_without_torch, "threads", 1)
+
+
+@contextmanager
+def limited_threads(count: int) -> Iterator[None]:
+    """Inside, `num_threads` is this number in this thread."""
+    if is_loaded():
+        before = torch.get_num_threads()
+        torch.set_num_threads(count)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+        return
+    _without_torch.threads = count
+    try:
+        yield
+    finally:
+        _without_torch.threads = 1
 
 
 def as_array(value: Any) -> Any:

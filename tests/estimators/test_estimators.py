@@ -304,6 +304,23 @@ def test_an_estimator_is_derived_from_the_columns_of_a_job() -> None:
         harken.estimator_of("answer")
 
 
+def test_parameters_and_texts_of_a_wrong_type_are_refused() -> None:
+    kind, sources = harken.estimator_of("language"), [f"the black cat number {number}" for number in range(60)]
+    with pytest.raises(
+        ValueError, match=r"The 'model' parameter of LanguageEstimator must be a dict of keys of \[model"
+    ):
+        kind(model="recurrent").fit(sources)
+    with pytest.raises(ValueError, match="X is a single text; give a list of texts"):
+        kind(model={"architecture": "recurrent"}).fit("the black cat")
+
+
+def test_the_updates_of_a_table_of_training_are_counted() -> None:
+    tables = {"model": {"architecture": "recurrent", "width": 8, "embedding": 8}, "tokenizer": {"kind": "character"}}
+    texts = [f"the black cat number {number}" for number in range(60)]
+    model = harken.estimator_of("language")(**tables, train={"max_steps": 3}, max_iter=2, random_state=0).fit(texts)
+    assert model.n_iter_ == 3
+
+
 def test_a_lower_perplexity_is_a_higher_score() -> None:
     kind = harken.estimator_of("language")
     tables = {"model": {"architecture": "recurrent", "width": 8, "embedding": 8}, "tokenizer": {"kind": "character"}}

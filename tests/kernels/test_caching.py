@@ -1,11 +1,13 @@
 """Compiled code is kept apart by CPU, by source and by signature."""
 
+import errno
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numba
+import pytest
 
 import harken
 from harken.kernels import caching
@@ -64,3 +66,34 @@ def test_loading_code_imports_none_of_the_tables_that_compiling_needs(tmp_path):
 
 def _double(value):
     return value + value
+
+
+def test_a_full_disk_keeps_no_code_and_stops_nothing(tmp_path, monkeypatch):
+    def refuse(self, key, data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(caching._FilePerKey, "save", refuse)
+    double = caching.cached_njit(_double)
+    with pytest.warns(UserWarning, match=f"compiled code is not kept, as {tmp_path}.* No space left on device"):
+        assert double(2) == 4
+    assert double(3) == 6
+
+
+def test_bytes_that_are_damaged_anywhere_are_compiled_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    assert caching.cached_njit(_double)(2) == 4
+    (file,) = tmp_path.rglob("*.nbc")
+    file.write_bytes(file.read_bytes().replace(b"numba.core", b"numba.cord"))  # ModuleNotFoundError
+    again = caching.cached_njit(_double)
+    assert again(3) == 6 and again.stats.cache_misses == {(numba.int64,): 1}
+
+
+@pytest.mark.parametrize("name", ["_load_overload", "_guard_against_spurious_io_errors", "_impl_class", "_index_key"])
+def test_a_numba_with_other_private_names_compiles_without_a_cache(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    for kind in caching._PackageCache.__mro__[1:-1]:
+        if name in vars(kind):
+            monkeypatch.delattr(kind, name)
+    double = caching.cached_njit(_double)
+    assert double(2) == 4 and not caching.is_cached(double, (2.5,)) and not list(tmp_path.rglob("*.nbc"))

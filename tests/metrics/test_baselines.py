@@ -67,3 +67,11 @@ def test_large_data_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_unknown_word_has_the_most_frequent_tag_of_all() -> None:
     fitted = MostFrequentTag.fit([["the", "can"], ["can", "can"], ["run"]], [["D", "N"], ["V", "V"], ["V"]])
     assert fitted.predict([["the", "can", "dog"], []]) == [["D", "V", "V"], []]
+
+
+def test_texts_without_words_are_read_by_their_characters() -> None:
+    pytest.importorskip("sklearn")
+    texts = ["😀 😀 😀", "! ! !"] * 8
+    baseline, _ = fit_label_baseline(texts, ["happy", "loud"] * 8)
+    assert baseline.name == "TF-IDF of characters + logistic regression"
+    assert baseline.predict(["😀 😀", "! !"]) == ["happy", "loud"]

@@ -37,3 +37,7 @@ def test_pairs_without_deviation() -> None:
 def test_adjusted_values_rise_and_end_at_one() -> None:
     assert holm([]) == [] and holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([0.03, 0.001, 0.02]) == pytest.approx([0.04, 0.003, 0.04])
+
+
+def test_a_value_that_is_no_number_has_no_p_value() -> None:
+    assert math.isnan(paired_t_test([math.nan, 1.0, 2.0], [1.0, 2.0, 4.0]).p_value)

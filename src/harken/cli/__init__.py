@@ -16,6 +16,8 @@ def main() -> NoReturn:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller: what is printed goes nowhere
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    # Before numpy is imported: its products run in threads of harken's own, as many as there are cores.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from harken.cli.app import app
     except KeyboardInterrupt:  # Ctrl-C while modules are loaded

@@ -23,12 +23,18 @@ def warm(
     Kernels are compiled once for a version of harken and a processor, and kept in numba's cache (NUMBA_CACHE_DIR). Of a
     translator the description of its decoder is stored, so that `harken translate` need not import torch.
     """
+    from harken.recipe import model_recipe
+
+    for folder in models or []:
+        model_recipe(folder)  # refuses what is no model before kernels are compiled
     compile_all()
     for folder in models or []:
         started = time.perf_counter()
         model, job = load_with_job(folder)
-        job.prepare_opening(model)
-        logger.info(f"{folder}: ready in {time.perf_counter() - started:.1f} s")
+        is_stored = job.prepare_opening(model)
+        note = "" if is_stored else "; it is still opened with torch, as no description of a decoder could be stored"
+        done = "ready" if is_stored else "loaded"
+        logger.info(f"{folder}: {done} in {time.perf_counter() - started:.1f} s{note}")
 
 
 def compile_all() -> None:

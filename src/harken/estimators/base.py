@@ -69,7 +69,7 @@ class JobEstimator(BaseEstimator):
         self.__dict__.pop("model_", None)
         with sklearn_errors():
             self.files_ = running.train_quietly(recipe, prepare)
-        self.n_iter_ = int(self.max_iter)
+        self.n_iter_ = int(recipe.train.max_steps or self.max_iter)
         _ = self.predictor
 
     def _train_section(self) -> dict[str, Any]:

@@ -101,14 +101,17 @@ class TableEstimator(Derived):
         """Examples, and a target for each where the job declares a `target_column`."""
         self._check_counts("max_iter")
         job, kind, table = job_of(self.task), recipe_class(self.task), self._table(X, y)
-        values = {name: dict(getattr(self, name) or {}) for name in kind.model_fields if name != "task"}
+        given = {name: getattr(self, name) or {} for name in kind.model_fields if name != "task"}
+        if wrong := next((name for name, value in given.items() if not isinstance(value, Mapping)), None):
+            raise ValueError(self._wrong(wrong, f"a dict of keys of [{wrong}]", given[wrong]))
+        values = {name: dict(value) for name, value in given.items()}
         values["train"] = {**self._train_section(), **values["train"]}
         values["data"] |= {column.key: name for column, name in kind.column_names().items() if column.key}
         if kind.data_fields()[job.table_key].is_required():
             values["data"] |= {job.table_key: "memory"}  # `of_table` names the table
         with sklearn_errors():
-            given = {name: value for name, value in values.items() if value or name == "data"}
-            recipe = of_table(as_recipe({"task": self.task, **given}, with_data=False), job, table)
+            tables = {name: value for name, value in values.items() if value or name == "data"}
+            recipe = of_table(as_recipe({"task": self.task, **tables}, with_data=False), job, table)
 
             def prepare(recipe: Any, folder: Any) -> Prepared:
                 return job.prepare_table(recipe, table, folder, resuming=False)

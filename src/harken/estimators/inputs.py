@@ -91,8 +91,10 @@ def text_column(data: Any) -> Any:
 
     Raises:
         TypeError: a sparse matrix, which holds no texts.
-        ValueError: several columns of texts.
+        ValueError: several columns of texts, or a single text.
     """
+    if isinstance(data, str):
+        raise ValueError("X is a single text; give a list of texts")
     if hasattr(data, "toarray"):
         raise TypeError("Sparse input is not supported; pass X.toarray(), or a list of texts")
     if isinstance(data, Mapping) or hasattr(data, "column_names"):  # a dict of columns, pyarrow, datasets.Dataset

@@ -15,19 +15,29 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from pickle import Unpickler, UnpicklingError
+from pickle import Unpickler
 from typing import Any
 
 import numba
-from numba.core import environment
-from numba.core.caching import FunctionCache, IndexDataCacheFile
-from numba.core.runtime import rtsys
 
 from harken.kernels import numba_math
+
+environment: Any
+rtsys: Any
+FunctionCache: Any
+IndexDataCacheFile: Any
+try:  # numba's own modules, which another version may have elsewhere
+    from numba.core import environment
+    from numba.core.caching import FunctionCache, IndexDataCacheFile
+    from numba.core.runtime import rtsys
+except ImportError:
+    environment = rtsys = None
+    FunctionCache = IndexDataCacheFile = object
 
 INSTALLED = Path(sys.prefix) / "share" / "harken" / "kernels"
 
@@ -56,7 +66,7 @@ class _FilePerKey(IndexDataCacheFile):
 
     def load(self, key: Any) -> Any:
         for path in self.files(key):
-            with suppress(OSError, EOFError, UnpicklingError), path.open("rb") as file:
+            with suppress(Exception), path.open("rb") as file:  # damaged bytes may raise anything
                 return _Unpickler(file).load()
         return None  # there is none, or a damaged one: compile again
 
@@ -88,6 +98,9 @@ class _PackageCache(FunctionCache):
         super().__init__(function)
         self._cache_file = _FilePerKey(self._cache_path, self._impl.filename_base, None)  # the digest is its stamp
         self._digest = digest_of(Path(function.__code__.co_filename).parent)
+        # What is called later is there, too; in another version of numba this raises.
+        _ = self._cache_file.path(None), self._cache_file._save_data, self._load_overload, super()._index_key
+        _ = self._guard_against_spurious_io_errors, environment._rebuild_env, rtsys.initialize
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Compiled code from disk, without numba's tables for compiling, which take longer to import than the code
@@ -96,6 +109,14 @@ class _PackageCache(FunctionCache):
         with self._guard_against_spurious_io_errors():
             return self._load_overload(sig, target_context)
 
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep compiled code; where the disk is full, it is used in this process alone."""
+        try:
+            super().save_overload(sig, data)
+        except OSError as problem:
+            reason = problem.strerror or problem
+            warnings.warn(f"compiled code is not kept, as {self._cache_path} cannot be written: {reason}", stacklevel=2)
+
     def _index_key(self, signature: Any, codegen: Any) -> Any:
         return (*super()._index_key(signature, codegen), self._digest)
 
@@ -103,7 +124,7 @@ class _PackageCache(FunctionCache):
 def cached_njit(function: Callable[..., Any], flags: Any = numba_math.FLAGS) -> Any:
     """numba's `njit` with these flags, cached on disk wherever a folder for it can be written."""
     dispatcher = numba.njit(**flags)(function)
-    with suppress(RuntimeError):  # numba found no folder it may write
+    with suppress(RuntimeError, AttributeError, TypeError):  # no folder that may be written, or an unknown numba
         dispatcher._cache = _PackageCache(function)
     return dispatcher
 

@@ -165,7 +165,7 @@ class Linear:
         features, step = "channel statistics", StandardScaler()
         if self.texts:
             short = sum(len(text.split()) for text in values) <= SHORT_TEXT * len(values)
-            short = short or script_of(values) in UNSPACED
+            short = short or script_of(values) in UNSPACED or not any(map(WORD.search, values))
             units: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (1, 3)} if short else {}
             step = TfidfVectorizer(
                 sublinear_tf=True, max_features=MAX_FEATURES, **(units or {"token_pattern": WORD.pattern})

@@ -223,7 +223,7 @@ def student_p(t: float, freedom: int) -> float:
         below = 2 * index + 1 + is_odd
         term *= cosine**2 * below / (below + 1)
     inside = 2 / math.pi * (angle + sine * total) if is_odd else sine * total
-    return min(1.0, max(0.0, 1 - inside))
+    return min(max(1 - inside, 0.0), 1.0)  # in this order NaN stays NaN
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

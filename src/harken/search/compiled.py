@@ -292,7 +292,8 @@ def _decode(call: DecodingCall, precision: str) -> list[SearchResult]:
     fused = None if fusion is None else _Fused(fusion, call.rows, rules)
     is_watched = call.cancelled is not None or call.observe is not None
     is_alone = fused is not None or is_watched  # one part, in this thread
-    parts = 1 if is_alone else min(call.rows, max(num_threads(), -(-most // MAX_CACHE)))
+    threads = num_threads()
+    parts = 1 if is_alone else min(call.rows, max(threads, -(-most // MAX_CACHE)))
     should_stop = stopper(options.time_limit, call.cancelled)
     stop = np.zeros(1, np.int64)
     results: list[SearchResult | None] = [None] * parts
@@ -328,9 +329,9 @@ def _decode(call: DecodingCall, precision: str) -> list[SearchResult]:
         lambda part=part, rows=slice(low, high): decode(part, rows) for part, (low, high) in enumerate(pairwise(edges))
     ]
     if is_alone or (int(limits.sum()) * rules.beam < WATCHED and should_stop is None):
-        run_all(tasks)
+        run_all(tasks, threads)
     else:
-        _interruptible(lambda: run_all(tasks), stop, should_stop)
+        _interruptible(lambda: run_all(tasks, threads), stop, should_stop)
     finite = [result for result in results if result is not None]
     if len(finite) < parts:
         raise UserError("The model's logits are not finite numbers; its training has diverged.")

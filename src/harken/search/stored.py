@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,11 +54,16 @@ class StoredModel:
         self, described: Transformer | Recurrent, build: Callable[[], nn.Module], facts: Mapping[str, Any]
     ) -> None:
         self.described, self._build, self.facts = described, build, facts
+        self._network: nn.Module | None = None
+        self._lock = threading.Lock()
 
-    @cached_property
+    @property
     def network(self) -> nn.Module:
-        """The network of the model folder; imports torch."""
-        return self._build()
+        """The network of the model folder, built once, also where several threads need it; imports torch."""
+        with self._lock:
+            if self._network is None:
+                self._network = self._build()
+            return self._network
 
     def eval(self) -> StoredModel:
         """The model itself, which does not train."""
@@ -140,7 +146,8 @@ def table_of(name: str, stored: np.ndarray) -> Table:
 @lru_cache
 def _digest_of_code() -> bytes:
     package = Path(__file__).parent.parent
-    files = [Path(__file__), Path(description.__file__), *sorted((package / "models").glob("*/description.py"))]
+    parts = sorted([*(package / "models").glob("*/description.py"), *(package / "nn" / "positions").glob("*.py")])
+    files = [Path(__file__), Path(description.__file__), *parts]  # positions: the tables that are stored
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
 
 
@@ -158,3 +165,10 @@ def is_complete(described: Transformer | Recurrent | None) -> bool:
         return True
     cells = [cell for layer in described.encoder.stack.layers for cell in layer]
     return all(cell.nonlinearity == "tanh" and not cell.coupled and cell.peephole is None for cell in cells)
+
+
+def vocabularies(described: Transformer | Recurrent) -> tuple[int, int]:
+    """The numbers of source and of target tokens of a complete description."""
+    encoder = described.encoder
+    source = encoder.embedding if isinstance(encoder, description.RecurrentEncoder) else described.source_embedding  # type: ignore[union-attr]
+    return len(source), len(described.target_embedding)

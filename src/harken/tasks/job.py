@@ -287,8 +287,9 @@ class Job:
         """
         return self.open(folder, recipe, device)
 
-    def prepare_opening(self, model: Any) -> None:
-        """Store what `open_quickly` needs of a loaded model."""
+    def prepare_opening(self, model: Any) -> bool:
+        """Store what `open_quickly` needs of a loaded model; False where there is no such thing, or it is not kept."""
+        return False
 
     def load_table(self, recipe: Any, table: dict[str, list[Any]]) -> Any:
         """The corpus as `load_data` gives it, of a table in memory whose columns the recipe's `[data]` names.

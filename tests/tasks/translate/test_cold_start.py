@@ -2,9 +2,13 @@
 
 import json
 import os
+import pwd
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -194,8 +198,8 @@ def test_a_damaged_model_file_is_refused(folders: Callable[[str], Path], tmp_pat
     store_facts(network_of(folder))
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-4] + b"\x01\x02\x03\x04")
-    with pytest.raises(harken.UserError, match="does not match its checksum"):
-        open_stored(folder, model_recipe(folder), lambda: None)
+    with pytest.raises(harken.UserError, match="does not match its checksum; train the model again or copy it anew"):
+        JOB.open_quickly(folder, model_recipe(folder), "cpu", lambda line: None)
 
 
 def test_models_without_a_description_are_opened_with_their_network(tmp_path: Path, cache: Path) -> None:
@@ -299,3 +303,171 @@ def test_kernels_that_have_to_be_compiled_are_not_waited_for(
     opened_model = JOB.open_quickly(folders("transformer"), network.recipe, "cpu", lines.append)
     assert not isinstance(opened_model.model, StoredModel)
     assert len(lines) == 1 and "the kernels are not compiled" in lines[0]
+
+
+def test_a_damaged_description_is_written_anew(folders: Callable[[str], Path], cache: Path) -> None:
+    network = network_of(folders("transformer"))
+    assert store_facts(network)
+    (file,) = cache.iterdir()
+    content = file.read_bytes()
+    file.write_bytes(content[:-8] + bytes(8))
+    assert store_facts(network)
+    assert_equal_results(network, opened(folders("transformer")), beam=1)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_tokenizer_of_another_vocabulary_is_refused_as_by_the_network(tmp_path: Path, side: str) -> None:
+    folder = write_model(tmp_path / "model", "attention")
+    assert store_facts(network_of(folder))
+    path = folder / f"{side}.json"
+    tokenizer = json.loads(path.read_text())
+    tokenizer["tokens"].append("zebra")
+    path.write_text(json.dumps(tokenizer))
+    (folder / "digests.json").unlink(missing_ok=True)
+    with pytest.raises(harken.UserError, match=r"does not match the recipe\.toml beside it"):
+        JOB.open_quickly(folder, model_recipe(folder), "cpu", lambda line: None)
+
+
+def test_the_network_of_weights_that_were_written_anew_is_refused(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "model", "attention")
+    network = network_of(folder)
+    assert store_facts(network)
+    stored = JOB.open_quickly(folder, network.recipe, "cpu", lambda line: None)
+    tensors, _ = load_tensors(folder / "model.safetensors")
+    save_tensors(folder / "model.safetensors", {name: value * 0.5 for name, value in tensors.items()})
+    assert_equal_results(network, stored, beam=1)
+    with pytest.raises(harken.UserError, match="written anew since the model was opened; open it again"):
+        stored.translate(ENGLISH[0], attention=True)
+
+
+@pytest.mark.parametrize("kind", ["names", "half"])
+def test_model_files_of_other_names_or_types_are_described(tmp_path: Path, kind: str) -> None:
+    folder = write_model(tmp_path / "model", "attention")
+    path = folder / "model.safetensors"
+    tensors, _ = load_tensors(path)
+    if kind == "half":
+        tensors = {name: value.half() for name, value in tensors.items()}
+    else:
+        older = {name: name.replace(".weight_", ".inner.weight_") for name in tensors if name.endswith("_l0")}
+        assert older
+        tensors = {older.get(name, name): value for name, value in tensors.items()}
+    save_tensors(path, tensors)
+    network = network_of(folder)
+    assert store_facts(network)
+    assert_equal_results(network, opened(folder), beam=2)
+
+
+def test_threads_that_need_the_network_share_one() -> None:
+    built = list[object]()
+
+    def build() -> Any:
+        time.sleep(0.05)
+        built.append(object())
+        return built[-1]
+
+    model: Any = StoredModel.__new__(StoredModel)
+    model.__init__(None, build, {})
+    with ThreadPoolExecutor(4) as pool:
+        networks = list(pool.map(lambda _: model.network, range(4)))
+    assert len(built) == 1 and all(network is built[0] for network in networks)
+
+
+def test_a_user_without_a_home_has_no_cache(folders: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    network = network_of(folders("transformer"))
+    for name in ("XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    assert why_not_stored(folders("transformer"), network.recipe) == "no description of its decoder is stored yet"
+    assert not store_facts(network)
+
+
+def test_products_of_numpy_run_on_one_thread(folders: Callable[[str], Path]) -> None:
+    pytest.importorskip("threadpoolctl")
+    code = (
+        "import harken.cli\nfrom threadpoolctl import threadpool_info\ntry: harken.cli.main()\n"
+        "finally: print([pool['num_threads'] for pool in threadpool_info() if pool['internal_api'] == 'openblas'])"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    command = [sys.executable, "-c", code, "translate", str(folders("attention"))]
+    done = subprocess.run(command, input="the cat\n", capture_output=True, text=True, env=environment, check=True)
+    assert set(json.loads(done.stdout.splitlines()[-1])) <= {1}
+
+
+THREADS = """
+import json, sys
+from pathlib import Path
+from harken.api import load_quickly
+from harken.kernels.recurrent.cpu import runtime
+from harken.lazy_torch import num_threads
+from harken.tasks.translate.files import threads
+threads.available_cores = lambda: 3
+parts, run_all = [], runtime.run_all
+def counted(tasks, threads=None):
+    parts.append(len(tasks))
+    run_all(tasks, threads)
+runtime.run_all = counted
+translator = load_quickly(Path(sys.argv[1]), lambda line: None)
+many = translator.translate(["the black cat", "a white dog sleeps", "the dog", "a cat runs"] * 16, attention=False)
+few = translator.translate(["the black cat", "a white dog sleeps"], attention=False)
+print(json.dumps([[best.text for best in many], parts, num_threads(), "torch" in sys.modules]))
+"""
+
+
+def test_many_sentences_are_decoded_by_all_cores_without_torch(folders: Callable[[str], Path]) -> None:
+    assert store_facts(network_of(folders("attention")))
+
+    def translate(**variables: str) -> list[Any]:
+        command = [sys.executable, "-c", THREADS, str(folders("attention"))]
+        environment = {**os.environ, **variables}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+        result: list[Any] = json.loads(done.stdout)
+        return result
+
+    texts, parts, after, has_torch = translate(OMP_NUM_THREADS="8")
+    assert parts == [3, 1] and after == 1 and not has_torch
+    assert translate(OMP_NUM_THREADS="1")[:2] == [texts, [1, 1]]
+
+
+def test_the_network_for_attention_is_built_before_threads_start(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "model", "attention")
+    network, builders = network_of(folder), list[threading.Thread]()
+    assert store_facts(network)
+
+    def build() -> Any:
+        builders.append(threading.current_thread())
+        return network.model
+
+    stored = open_stored(folder, network.recipe, build)
+    assert stored is not None
+    rows = list(stored.translate_lines(ENGLISH, attention=True, workers=2))
+    assert builders == [threading.main_thread()]
+    assert all(best.attention is not None for best, *_ in rows)
+
+
+def test_warm_says_where_nothing_could_be_stored(
+    folders: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = folders("transformer")
+    monkeypatch.setenv("XDG_CACHE_HOME", os.devnull)
+    warm([folder])
+    note = str(capsys.readouterr().err.splitlines()[3])
+    assert note.startswith(f"{folder}: loaded in ") and "it is still opened with torch" in note
+
+
+def test_warm_refuses_what_is_no_model_before_it_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harken.cli.warm.compile_all", lambda: pytest.fail("kernels were compiled"))
+    with pytest.raises(harken.UserError, match="is no finished model folder"):
+        warm([tmp_path])
+
+
+def test_the_oldest_descriptions_are_deleted(
+    folders: Callable[[str], Path], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cold_start, "MOST_STORED", 2)
+    cache.mkdir(parents=True)
+    for number in range(3):
+        (cache / f"{number}.safetensors").touch()
+        os.utime(cache / f"{number}.safetensors", (number, number))
+    assert store_facts(network_of(folders("transformer")))
+    assert len(list(cache.iterdir())) == 2 and (cache / "2.safetensors").exists()
+    opened(folders("transformer"))

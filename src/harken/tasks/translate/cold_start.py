@@ -18,13 +18,14 @@ from harken.data.tokenizers.marks import add_marks
 from harken.errors import UserError
 from harken.machine import may_have_gpu
 from harken.search.compiled import are_compiled, describe, why_not_installed
-from harken.search.stored import StoredModel, file_of, flatten, is_complete, restored
+from harken.search.stored import StoredModel, file_of, flatten, is_complete, restored, vocabularies
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.translator import TOKENIZERS, Translator
 from harken.training.folder import MODEL
 from harken.training.weights import BASE, DIGEST, load_arrays, save_tensors, state_of, stored_metadata
 
 DESCRIPTION, FACTS = "description", "facts"  # keys of the metadata
+MOST_STORED = 200  # descriptions in the cache; the oldest are deleted
 
 
 def store(translator: Translator, facts: Mapping[str, Any]) -> bool:
@@ -41,14 +42,20 @@ def store(translator: Translator, facts: Mapping[str, Any]) -> bool:
     described, path = describe(translator.model), _file(folder, translator.recipe)
     if path is None or not is_complete(described):
         return False
-    if path.is_file():
+    with suppress(UserError):  # there is none, or a damaged one, which is replaced
+        load_arrays(path)
         return True
-    names = {id(tensor): name for name, tensor in state_of(translator.model).items()}
-    text, arrays = flatten(described, names)
     try:
+        stored, _ = load_arrays(folder / MODEL)  # of an earlier version or in half precision: other names, other types
+        same = (name for name, array in stored.items() if array.dtype == np.float32)
+        state = state_of(translator.model)
+        text, arrays = flatten(described, {id(state[name]): name for name in same if name in state})
         path.parent.mkdir(parents=True, exist_ok=True)
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         save_tensors(path, tensors, {DESCRIPTION: text, FACTS: json.dumps(facts)})
+        files = sorted(path.parent.glob("*.safetensors"), key=lambda file: file.stat().st_mtime, reverse=True)
+        for file in files[MOST_STORED:]:
+            file.unlink(missing_ok=True)
     except (OSError, UserError):  # the cache cannot be written: the network is built each time
         return False
     return True
@@ -67,25 +74,27 @@ def why_not_stored(folder: Path, recipe: TranslateRecipe, device: str = "auto") 
 
 
 def open_stored(folder: Path, recipe: TranslateRecipe, build: Callable[[], Any]) -> Translator | None:
-    """A translator without its network; None where its description is damaged, or its kernels have to be compiled.
+    """A translator without its network; None where its kernels have to be compiled, its description is damaged, or the
+    folder does not hold together, of which the network says what is wrong.
 
     Args:
         build: gives the network where something needs it.
-
-    Raises:
-        UserError: the folder does not hold together.
     """
-    arrays, _ = load_arrays(folder / MODEL)
-    for name, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise UserError(f"{folder / MODEL} has NaN or infinite values in {name[:200]}; train the model again")
-    path = _file(folder, recipe)
     with suppress(UserError, KeyError, TypeError, ValueError):
-        own, metadata = load_arrays(path) if path is not None else ({}, {})
+        arrays, metadata = load_arrays(folder / MODEL)
+        digest = metadata[DIGEST]
+
+        def build_same() -> Any:
+            if stored_metadata(folder / MODEL).get(DIGEST) != digest:
+                raise UserError(f"{folder / MODEL} was written anew since the model was opened; open it again")
+            return build()
+
+        own, metadata = load_arrays(file_of(digest, recipe.model.model_dump_json()))
         described = restored(json.loads(metadata[DESCRIPTION]), {**arrays, **own})
-        model: Any = StoredModel(described, build, json.loads(metadata[FACTS]))
+        model: Any = StoredModel(described, build_same, json.loads(metadata[FACTS]))
         source, target = add_marks(recipe, *TOKENIZERS.load(folder))
-        return Translator(recipe, model, source, target, folder) if are_compiled(described) else None
+        if vocabularies(described) == (source.size, target.size) and are_compiled(described):
+            return Translator(recipe, model, source, target, folder)
     return None
 
 

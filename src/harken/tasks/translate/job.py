@@ -82,14 +82,14 @@ class TranslateJob(TranslationOperations, Job):
             translator = open_stored(folder, recipe, lambda: self.open(folder, recipe, "cpu").model)
             if translator is not None:
                 return translator
-            reason = "its stored description is damaged, or the kernels are not compiled (harken warm)"
+            reason = "what is stored of it is damaged, or the kernels are not compiled (harken warm)"
         report(f"the network is built, with torch: {reason}")
         translator = self.open(folder, recipe, device)
         self.prepare_opening(translator)
         return translator
 
-    def prepare_opening(self, model: Translator) -> None:
-        store(model, network_facts(model) | self.facts(model))
+    def prepare_opening(self, model: Translator) -> bool:
+        return store(model, network_facts(model) | self.facts(model))
 
     def read_files(
         self, model: Translator, files: Sequence[Path], reading: FileReading

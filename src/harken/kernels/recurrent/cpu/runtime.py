@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 2**28  # kept for later, 256 MiB
 MIN_BYTES = 2**20  # smaller buffers come quickly from the allocator
 
-_pools: dict[int, ThreadPoolExecutor] = {}
+_pools: dict[tuple[int, bool], ThreadPoolExecutor] = {}  # by the number of threads, and whether they are torch's
 _spare: list[Tensor] = []  # flat, longest kept first
 _pool_lock, _workspace_lock = threading.Lock(), threading.Lock()
 
@@ -56,23 +56,30 @@ if CAN_FORK:
 
 def _pool(threads: int) -> ThreadPoolExecutor:
     with _pool_lock:
-        if threads not in _pools:
+        has_torch = is_loaded()
+        if (threads, has_torch) not in _pools:
             started = threading.Barrier(threads)
 
             def begin() -> None:
-                torch.set_num_threads(1)  # for this thread, and for those to come: hence the line after the pool
+                if has_torch:
+                    torch.set_num_threads(1)  # for this thread, and for those to come: hence the line after the pool
 
             pool = ThreadPoolExecutor(threads, "harken", initializer=begin)
             for done in [pool.submit(started.wait) for _ in range(threads)]:
                 done.result()
-            torch.set_num_threads(threads)
-            _pools[threads] = pool
-        return _pools[threads]
+            if has_torch:
+                torch.set_num_threads(threads)
+            _pools[threads, has_torch] = pool
+        return _pools[threads, has_torch]
 
 
-def run_all(tasks: Sequence[Callable[[], object]]) -> None:
-    """Run the tasks without autograd and return when the last is done; raises the error of one that failed."""
-    threads = num_threads()
+def run_all(tasks: Sequence[Callable[[], object]], threads: int | None = None) -> None:
+    """Run the tasks without autograd and return when the last is done; raises the error of one that failed.
+
+    Args:
+        threads: by default those of torch in this thread.
+    """
+    threads = threads or num_threads()
     if threads == 1 or len(tasks) == 1:
         for task in tasks:
             _without_autograd(task)

@@ -148,6 +148,8 @@ def translate_lines(
     """
     if request.config.shortlist:
         _ = translator.shortlist  # loaded or learnt once, before the threads start
+    if attention:
+        translator.build_network()  # so that the threads start with torch, each with one of its own
     on_cpu = translator.is_on_cpu
     tokens = request.config.batch_sentences * SENTENCE * (1 if on_cpu else 8)
     reader, windows, number = Reader(lines, available, window), deque[Window](), first

@@ -6,6 +6,7 @@ WorkerThreads    one thread per core, each with a batch of its own; all use the 
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from harken.data.tokenizers.tokens import EOS
-from harken.lazy_torch import is_loaded, no_grad, torch
+from harken.lazy_torch import is_loaded, limited_threads, no_grad, torch
 from harken.machine import available_cores
 from harken.search.stored import StoredModel
 
@@ -38,18 +39,22 @@ class ThreadTuner:
     @contextmanager
     def used(self, measure: bool) -> Iterator[None]:
         """Search with them; `measure` says whether to find out how many there should be, if that is not known."""
-        if isinstance(self.model, StoredModel) or next(self.model.parameters()).device.type != "cpu":
+        if isinstance(self.model, StoredModel):  # each thread decodes sentences of its own: many are faster with all
+            given = os.environ.get("OMP_NUM_THREADS", "")
+            most = min(available_cores(), max(1, int(given))) if given.isdecimal() else available_cores()
+            with limited_threads(most if measure else 1):
+                yield
+            return
+        if next(self.model.parameters()).device.type != "cpu":
             yield
             return
         before = torch.get_num_threads()
         if self.count is None and measure:
             most = min(available_cores(), before)  # OMP_NUM_THREADS, or the share of a worker process
             self.count = min(sorted({1, most}), key=self._seconds)
-        torch.set_num_threads(self.count or 1)
-        try:
-            yield
-        finally:
             torch.set_num_threads(before)
+        with limited_threads(self.count or 1):
+            yield
 
     @no_grad
     def _seconds(self, threads: int) -> float:
