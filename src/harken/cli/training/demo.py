@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
@@ -19,7 +20,6 @@ from harken.cli.common import AsJson, examples, folder_option, print_json, print
 from harken.cli.jobs.translate import unknown_note
 from harken.cli.messages import logger
 from harken.cli.progress import counting
-from harken.cli.warm import compile_all
 from harken.errors import Interrupted, UserError
 from harken.training.folder import request
 
@@ -55,7 +55,10 @@ def demo(
         raise UserError(f"--out {out} holds a model of another corpus; choose a new folder for the demo")
     from harken.tasks.registry import job_of
 
-    compile_all()
+    started = time.perf_counter()
+    translator.prepare()
+    if (seconds := time.perf_counter() - started) > 1:
+        logger.info(f"\nCompiled the kernels of the search for this processor in {seconds:.0f} s (harken warm).")
     pairs = job_of("translate").examples(translator, "test")
     logger.info(f"\nTranslating the {len(pairs):,} sentences of the test set ...")
     with counting("sentences", total=len(pairs)) as tick:
