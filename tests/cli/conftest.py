@@ -78,6 +78,9 @@ class FakeTranslator:
     calls: list[tuple[list[str], dict[str, Any]]] = field(default_factory=list)
     recipe: Any = field(default_factory=lambda: load_recipe("tatoeba-transformer"))
 
+    def prepare(self) -> None:
+        self.calls.append(([], {"prepare": True}))
+
     def translate(self, texts: str | Sequence[str], **options: Any) -> Any:
         if isinstance(texts, str):
             return self._one(texts, options.get("attention", True))
