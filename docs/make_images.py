@@ -95,11 +95,11 @@ def forecast(model: Any) -> Picture:
     return model.forecast(steps=12, at="test").picture()
 
 
-def handwriting(model: Any) -> Picture:
-    """One text, four hands."""
+def handwriting(model: Any, text: str | None = "the quick fox") -> Picture:
+    """One text, four hands; or four drawings of a model that reads no text."""
     from harken.inspection.pictures.drawings import InkPicture
 
-    drawings = [model.write("the quick fox", seed=seed) for seed in range(2, 6)]
+    drawings = [model.write(text, seed=seed) for seed in range(2, 6)]
     return InkPicture([one.strokes() for one in drawings], [one.text or "" for one in drawings])
 
 
@@ -178,7 +178,7 @@ IMAGES_MADE = [
         "handwriting-window.svg", lambda model: model.write("quick 42").window_picture(), "pen", "penfont-handwriting"
     ),
     Image(
-        "handwriting-omniglot.svg", handwriting, "omniglot", "omniglot-handwriting",
+        "handwriting-omniglot.svg", lambda model: handwriting(model, None), "omniglot", "omniglot-handwriting",
         "file=online-strokes/omniglot.strokes.npz",
     ),
 ]  # fmt: skip
