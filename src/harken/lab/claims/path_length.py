@@ -13,7 +13,7 @@ dilation that doubles.
 Time is measured as well, on one thread, where a short chain helps little: work that may run at the same time does not.
 
 >>> x = torch.ones(2, requires_grad=True)
->>> longest_chain(x.exp().exp() + x)  # exp, exp, sum
+>>> longest_chain(x.exp().exp().view(2, 1) + x)  # exp, exp, sum
 3
 """
 
@@ -39,10 +39,11 @@ KINDS = ("RNN", "LSTM", "self-attention", "convolution", "dilated convolution")
 
 GROWS = 0.9  # the exponent of chain and hops against length, RNN and LSTM, is above this
 FLAT = 0.05  # and that of self-attention is below this
+VIEWS = {"Expand", "Permute", "Select", "Slice", "Split", "Squeeze", "T", "Transpose", "Unbind", "Unsqueeze", "View"}
 
 
 def longest_chain(output: Tensor) -> int:
-    """Operations on the longest way from `output` back to any input, in autograd's graph."""
+    """Operations on the longest way from `output` back to any input, in autograd's graph; views compute nothing."""
     depth: dict[Any, int] = {}
     waiting = [output.grad_fn]
     while waiting:
@@ -52,8 +53,9 @@ def longest_chain(output: Tensor) -> int:
         if missing:
             waiting.extend(missing)
             continue
-        leaf = not before  # where gradients are gathered: no operation
-        depth[waiting.pop()] = 0 if leaf else 1 + max(depth[parent] for parent in before)
+        name = waiting.pop().name().partition("Backward")[0]  # type: ignore[union-attr]
+        computes = bool(before) and name not in VIEWS  # nothing comes before a leaf, where gradients are gathered
+        depth[node] = computes + max((depth[parent] for parent in before), default=0)
     return depth[output.grad_fn]
 
 
@@ -194,4 +196,5 @@ EXPERIMENT = Experiment(
         ),
         Part("empirical", "the time of one layer on one thread, where a short chain helps little"),
     ),
+    changes=("2026-11-19: views such as transpositions, which compute nothing, are no operations; before, they were",),
 )
