@@ -148,7 +148,7 @@ assert curves["quiet", 1.2][-1] > 1000 and curves["driven", 1.2][-1] < 0.1  # th
 # | 0.95 | vanishes | 0.08 | 1e-5 | 3e-16 | 8e-5 |
 # | 1.05 | explodes | 11.5 | 3e-4 | 4e-14 | 7e-4 |
 # | 1.2 | explodes | 9,100 | 0.02 | 3e-11 | 0.03 |
-# | 2 | explodes | 1e15 | 1,153 | 4 | 3,534 |
+# | 2 | explodes | 1e15 | 1,153 | 4 | 4,069 |
 #
 # **Exercise 3b.** There is a second reason. The largest factor need not meet the same direction twice. Take the
 # matrix with the rows (0, 2) and (0.5, 0). Its largest singular value is 2. Multiply it with the vector (1, 0), fifty

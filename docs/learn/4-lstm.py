@@ -298,7 +298,7 @@ assert 4 * parameters(GRU(64, 64)) == 3 * parameters(LSTM(64, 64))
 # | job | LSTM | GRU, with 75 % of the weights |
 # | --- | --- | --- |
 # | repeat the symbol of eight steps before | 436 | 370 |
-# | add two marked numbers out of thirty | 627 | 297 |
+# | add two marked numbers out of thirty | 594 | 297 |
 # | predict the next word | 285 | 219 |
 #
 # Both are used. Variants of the LSTM exist too. With *peepholes* the gates also see the cell (Gers and Schmidhuber,
