@@ -48,7 +48,7 @@ def demo(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a translator, score it, and draw its alignment: about three minutes on two idle cores."""
+    """Train a translator, score it, and draw its alignment: three to five minutes on two idle cores."""
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         translator = trained(out)
     if translator.recipe.data.corpus != "tatoeba":
