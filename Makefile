@@ -24,7 +24,7 @@ help: ## say what there is
 
 setup: $(RUN_READY) ## install harken and what it needs to run into .venv
 
-demo: $(RUN_READY) ## train a small translator and look inside it, in three to five minutes
+demo: $(RUN_READY) ## train a small translator and look inside it, in three minutes
 	@$(BIN)/harken demo --out runs/demo
 
 test: lint types ## lint, check types and run the quick tests

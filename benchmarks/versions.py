@@ -1,16 +1,21 @@
-"""Two versions of harken on one CPU core, in turn: decoding, training, recurrent layers and serving.
+"""Two versions of harken in turn, on one CPU core or a GPU: decoding, training, recurrent layers and serving.
 
     git worktree add ../before COMMIT
     python benchmarks/versions.py --base ../before                       # everything: about ten minutes
     python benchmarks/versions.py --base ../before --parts decoding recurrent --rounds 5
+    python benchmarks/versions.py --base ../before --parts gpu           # on a GPU, with its clock: two minutes
 
 Each version runs in a process of its own, with its checkout's `src` first on the path, and waits for work; the two take
 turns, so that both meet the same machine. The models that decode and are served are trained once by the base version
 (some updates on the phrasebook of a Transformer of 3 + 3 layers, width 256, of a BiLSTM with additive attention, width
 256, and for serving of the demo's Transformer) and read by both. Figures are CPU seconds of one thread, hardly affected
-by other processes, but for serving, which counts requests a second and CPU milliseconds of server and worker. A ratio
-above 1 says that this version is faster: the medians of all rounds are compared. `same` says whether both gave the same
-translations, losses or outputs.
+by other processes, but for serving, which counts requests a second and CPU milliseconds of server and worker, and for
+`gpu`, which counts seconds. A ratio above 1 says that this version is faster: the medians of all rounds are compared.
+`same` says whether both gave the same translations, losses or outputs.
+
+On a GPU a Transformer of 6 + 6 layers, width 512, in bfloat16, with random weights and 32,000 pieces, writes 32 tokens
+for every source of 32 tokens; the same shape and the BiLSTM are trained on the phrasebook; layers run forward and
+backward in bfloat16.
 """
 
 from __future__ import annotations
@@ -49,7 +54,14 @@ LAYERS = [  # class, options, T, B, H
     ("RNN", {}, 64, 32, 256),
 ]
 LOADS = ((1, 16), (32, 4))  # texts of a request, connections
-PARTS = ("recurrent", "training", "decoding", "serving")
+GPU_CELLS = [(batch, beam) for batch in (1, 64, 512) for beam in (1, 5)]
+GPU_SIZES = {
+    "transformer": ["model.layers=6", "model.width=512", "model.heads=8", "model.feedforward=2048"],
+    "lstm": ["model.width=512"],
+}
+GPU_LAYERS = [("LSTM", 30, 128, 512), ("LSTM", 512, 16, 512), ("GRU", 128, 64, 512), ("RNN", 128, 64, 512)]  # T, B, H
+GPU_TRAIN = ["train.device=cuda", "train.batch_tokens=24000", "train.validate_sentences=1", "data.size=60000"]
+PARTS = ("recurrent", "training", "decoding", "serving", "gpu")
 
 
 # ---- the process of one version --------------------------------------------------------------------------------------
@@ -127,13 +139,76 @@ class Version:
                 started = time.process_time()
         return {"cpu": (time.process_time() - started) / passes, "result": round(float(output.detach()), 3)}
 
+    def gpu_decode(self, batch: int, beam: int) -> dict[str, Any]:
+        """Seconds of a search of random sources, hypotheses as Python lists included, and the tokens of some."""
+        import torch
 
-def serve_requests(work: Path) -> None:
-    """The loop of a version's process: a line of JSON in, a line out; other output is discarded."""
+        from harken.data.tokenizers.tokens import EOS
+        from harken.models.build import build_model
+        from harken.models.config import TransformerConfig
+        from harken.search.config import SearchOptions
+        from harken.search.dispatch import DecodingCall, decode
+
+        if "gpu" not in self.models:
+            torch.manual_seed(0)
+            config = TransformerConfig(layers=6, width=512, heads=8, feedforward=2048, tied="none")
+            model = self.models["gpu"] = build_model(config, 32_000, 32_000).eval().cuda()
+            with torch.no_grad():  # the last norm's bias points away from EOS, which is then never chosen
+                model.output_weight[EOS] = 0.5
+                model.decoder.stack.norm.bias.fill_(-1.0)
+        source = torch.randint(4, 32_000, (batch, 32), generator=torch.Generator().manual_seed(batch)).cuda()
+        options = SearchOptions(beam=beam, precision="auto")
+        call = DecodingCall(self.models["gpu"], source, torch.full((batch,), 32, device="cuda"), 32, options)
+        seconds = timed(lambda: decode(call))
+        return {"cpu": seconds, "result": [row[0].tokens for row in decode(call)[:8]]}
+
+    def gpu_train(self, name: str, folder: str, steps: int) -> dict[str, Any]:
+        """Seconds of the updates after the first third; the losses of captured updates vary in their last digits."""
+        import harken
+
+        limits = [f"train.{key}={steps}" for key in ("max_steps", "validate_every", "checkpoint_every")]
+        overrides = [*GPU_SIZES[name], *GPU_TRAIN, *limits, f"train.log_every={steps // 12}"]
+        harken.train(SIZES[name][0], self.work / folder, overrides=overrides, progress=False)
+        lines = [json.loads(line) for line in (self.work / folder / "metrics.jsonl").read_text().splitlines()]
+        entries = [line for line in lines if line["kind"] == "train"]
+        seconds = [after["seconds"] - before["seconds"] for before, after in pairwise(entries)]
+        return {"cpu": statistics.median(seconds[len(seconds) // 3 :]), "result": round(entries[-1]["loss"], 1)}
+
+    def gpu_recurrent(self, number: int) -> dict[str, Any]:
+        """Seconds of a forward and backward pass through a layer, and its output's mean square."""
+        import torch
+
+        import harken.nn
+
+        kind, steps, rows, width = GPU_LAYERS[number]
+        torch.manual_seed(1)
+        layer = getattr(harken.nn, kind)(width, width, batch_first=True).to("cuda", torch.bfloat16)
+        values = torch.randn(rows, steps, width, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+        seconds = timed(lambda: layer(values)[0].sum().backward())
+        return {"cpu": seconds, "result": round(float(layer(values)[0].float().square().mean()), 3)}
+
+
+def timed(work: Callable[[], Any]) -> float:
+    """The median time of 15 calls on a GPU, after five that are not counted."""
     import torch
 
-    torch.set_num_threads(1)
-    time.perf_counter = time.process_time  # the training loop's clock: it logs CPU seconds
+    times = []
+    for _ in range(20):
+        torch.cuda.synchronize()
+        started = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times[5:])
+
+
+def serve_requests(work: Path, clock: str) -> None:
+    """The loop of a version's process: a line of JSON in, a line out; other output is discarded."""
+    if clock == "cpu":
+        import torch
+
+        torch.set_num_threads(1)
+        time.perf_counter = time.process_time  # the training loop's clock: it logs CPU seconds
     version, answers = Version(work), os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     for line in sys.stdin:
@@ -147,9 +222,10 @@ def serve_requests(work: Path) -> None:
 class Checkout:
     """The process of one version."""
 
-    def __init__(self, tree: Path, work: Path) -> None:
-        self.environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, str(Path(__file__).resolve()), "--worker", str(work)]
+    def __init__(self, tree: Path, work: Path, clock: str) -> None:
+        path = os.pathsep.join([str(tree / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
+        self.environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, str(Path(__file__).resolve()), "--worker", str(work), clock]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self.process = subprocess.Popen(command, env=self.environment, cwd=work, **pipes)
 
@@ -220,11 +296,11 @@ def measure_serving(versions: dict[str, Checkout], work: Path, rounds: int, seco
 def main() -> int:
     """Compare and print a table."""
     if sys.argv[1:2] == ["--worker"]:
-        serve_requests(Path(sys.argv[2]))
+        serve_requests(Path(sys.argv[2]), sys.argv[3])
         return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", type=Path, required=True, help="a checkout of the earlier version")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS[:-1])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=8, help="of each load of a server")
     parser.add_argument("--work", type=Path, default=ROOT / "runs" / "versions", help="scratch folder")
@@ -234,7 +310,11 @@ def main() -> int:
 
     work = options.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    versions = {"base": Checkout(options.base.resolve(), work), "now": Checkout(ROOT, work)}
+    if "gpu" in options.parts and len(options.parts) > 1:
+        parser.error("the part gpu has a clock of its own: run it alone")
+    clock = "wall" if "gpu" in options.parts else "cpu"
+    trees = {"base": options.base.resolve(), "now": ROOT}
+    versions = {key: Checkout(tree, work, clock) for key, tree in trees.items()}
     rows: list[dict[str, Any]] = []
 
     def add(case: str, name: str, arguments: Callable[[str, int], tuple[Any, ...]]) -> None:
@@ -265,6 +345,19 @@ def main() -> int:
             add("decoding, {}, batch {}, beam {}".format(*cell), "decode", lambda key, turn, cell=cell: cell)  # type: ignore[misc]
     if "serving" in options.parts:
         rows += measure_serving(versions, work, options.rounds, options.seconds)
+    if "gpu" in options.parts:
+        for cell in GPU_CELLS:
+            add("decoding on a GPU, batch {}, beam {}".format(*cell), "gpu_decode", lambda key, turn, cell=cell: cell)  # type: ignore[misc]
+        for number, layer in enumerate(GPU_LAYERS):
+            case = "{} on a GPU, T {}, B {}, H {}, forward and backward".format(*layer)
+            add(case, "gpu_recurrent", lambda key, turn, number=number: (number,))  # type: ignore[misc]
+        for name in GPU_SIZES:
+            run = f"timed-{os.getpid()}-{name}"
+            add(
+                f"training on a GPU, {name}",
+                "gpu_train",
+                lambda key, turn, name=name, run=run: (name, f"{run}-{key}-{turn}", 240),
+            )  # type: ignore[misc]
     for version in versions.values():
         version.close()
     heads = ["case", "base", "now", "ratio", "same"]

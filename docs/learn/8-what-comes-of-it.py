@@ -445,7 +445,7 @@ print(check("ex8d", answer))
 # `harken demo` trains a translator and `harken serve` serves it:
 #
 # ```text
-# harken demo --out runs/demo              # three to five minutes
+# harken demo --out runs/demo              # three minutes
 # harken serve runs/demo                   # http://127.0.0.1:5000
 # curl http://127.0.0.1:5000/translate -H "Content-Type: application/json" \
 #      -d '{"q": "My brother works in a hospital.", "source": "en", "target": "fr"}'

@@ -10,7 +10,7 @@ import numba
 import pytest
 
 import harken
-from harken.kernels import caching
+from harken.kernels import caching, linking, numba_math
 from harken.kernels.decoding.search import decode
 
 
@@ -97,3 +97,25 @@ def test_a_numba_with_other_private_names_compiles_without_a_cache(tmp_path, mon
             monkeypatch.delattr(kind, name)
     double = caching.cached_njit(_double)
     assert double(2) == 4 and not caching.is_cached(double, (2.5,)) and not list(tmp_path.rglob("*.nbc"))
+
+
+def test_a_function_that_kernels_call_has_code_in_them_alone_and_can_be_called_from_python_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    part = linking.linked_njit(**numba_math.FLAGS)(_double)
+
+    def whole(value):
+        return part(value) + part(value)
+
+    kernel = caching.cached_njit(whole)
+    assert kernel(3) == 12 and kernel(0.5) == 2.0
+    codes = [code.library for code in part.overloads.values()]
+    assert len(codes) == 2 and [code.get_pointer_to_function("anything") for code in codes] == [0, 0]
+    symbols = [function.name for code in codes for function in code.get_defined_functions()]
+    assert symbols and not any("cpython" in name or name.startswith("cfunc") for name in symbols)
+    assert part(2.5) == 5.0 and part.callable is not part
+
+
+def test_where_numba_has_other_modules_such_functions_are_compiled_as_any_other(monkeypatch):
+    monkeypatch.setattr(linking, "Compiler", None)
+    part = linking.linked_njit(**numba_math.FLAGS)(_double)
+    assert part(2) == 4 and part.stats is not None and not hasattr(part, "callable")

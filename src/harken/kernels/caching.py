@@ -25,7 +25,7 @@ from typing import Any
 
 import numba
 
-from harken.kernels import numba_math
+from harken.kernels import linking, numba_math
 
 environment: Any
 rtsys: Any
@@ -44,8 +44,8 @@ INSTALLED = Path(sys.prefix) / "share" / "harken" / "kernels"
 
 @lru_cache
 def digest_of(folder: Path) -> str:
-    """The digest of the sources of a folder and of the functions that all kernels call."""
-    files = [*sorted(folder.glob("*.py")), Path(numba_math.__file__)]
+    """The digest of the sources of a folder, of the functions that all kernels call, and of how they are compiled."""
+    files = [*sorted(folder.glob("*.py")), Path(numba_math.__file__), Path(linking.__file__)]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 

@@ -23,6 +23,8 @@ import numba
 import numpy as np
 from numba.extending import intrinsic, overload
 
+from harken.kernels.linking import linked_njit
+
 # Products and sums may be contracted into one instruction; NaN, infinity and the order of sums are as written.
 FLAGS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 
@@ -50,7 +52,7 @@ def _typed_power_of_two(typing_context: Any, whole: Any) -> Any:
 _power_of_two: Any = intrinsic(_typed_power_of_two)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _exp_parts(value: Any) -> Any:
     """(e^r - 1, 2^n)."""
     whole = (value * INVERSE_LN2 + ROUNDER) - ROUNDER
@@ -59,7 +61,7 @@ def _exp_parts(value: Any) -> Any:
     return rest + rest * rest * series, _power_of_two(np.int32(whole))
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def exp_not_positive(value: Any) -> Any:
     """exp(x) of a float32 that is 0 or less, such as a score minus the largest; at least exp(-87). NaN stays NaN."""
     limited = -LIMIT if value < -LIMIT else value
@@ -107,13 +109,13 @@ def _tanh(value: Any) -> Any:
     return single if value == numba.types.float32 else double
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def sigmoid_of(value: Any) -> Any:
     """1 / (1 + exp(-x)) of a number."""
     return sigmoid(value)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def tanh_of(value: Any) -> Any:
     """tanh of a number."""
     return tanh(value)

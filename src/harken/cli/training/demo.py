@@ -48,7 +48,7 @@ def demo(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a translator, score it, and draw its alignment: three to five minutes on two idle cores."""
+    """Train a translator, score it, and draw its alignment: three minutes on two idle cores."""
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         translator = trained(out)
     if translator.recipe.data.corpus != "tatoeba":
@@ -132,7 +132,7 @@ def suggestions(out: Path) -> str:
         for line in (
             f"echo 'What would you like to eat tonight?' | {call} translate {folder}",
             f"{call} attention {folder} 'She is afraid of her own shadow.' --out {folder}/shadow.html",
-            f"{call} train {RECIPE} --out runs/longer --set train.max_steps=12000    # a better model",
+            f"{call} train {RECIPE} --out runs/longer --set train.max_minutes=15      # a better model",
             f"{call} train phrasebook-attention --out runs/attention    # a recurrent network on a generated corpus",
             f"{call} recipes                                            # all that ships, and a file to start from",
         )

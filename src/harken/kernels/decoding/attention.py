@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from harken.kernels.decoding.products import FLAGS, SUMS
@@ -28,10 +27,11 @@ from harken.kernels.decoding.vectors import (
     vector_maximum,
     vector_sum,
 )
+from harken.kernels.linking import linked_njit
 from harken.kernels.numba_math import exp_not_positive
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def maximum(values: Any, count: Any) -> Any:
     """The largest of the first `count` values."""
     address, rest = values.ctypes.data, count - count % LANES
@@ -44,7 +44,7 @@ def maximum(values: Any, count: Any) -> Any:
     return largest
 
 
-@numba.njit(**SUMS)
+@linked_njit(**SUMS)
 def exponentials(values: Any, count: Any, largest: Any) -> Any:
     """values = exp(values - largest); returns their sum."""
     total = np.float32(0)
@@ -54,7 +54,7 @@ def exponentials(values: Any, count: Any, largest: Any) -> Any:
     return total
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def mix(places: Any, first: Any, count: Any, line: Any, inverse: Any, width: Any, out: Any) -> None:
     """sum_k line[k] v_k * inverse into `out`, an address; value k (width,) lies at places[k] + first."""
     whole = width - width % LANES
@@ -83,7 +83,7 @@ def mix(places: Any, first: Any, count: Any, line: Any, inverse: Any, width: Any
         set_number(out + 4 * lane, total_of_lane * inverse)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _attend_row(
     query: Any, places: Any, count: Any, value_offset: Any, heads: Any, width: Any, scale: Any, scores: Any, out: Any
 ) -> None:
@@ -109,7 +109,7 @@ def _attend_row(
         mix(places, start + value_offset, count, line, inverse, width, out + start)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def attend_past(
     query: Any, cache: Any, ancestors: Any, rows: Any, time: Any, heads: Any, width: Any, scale: Any, biases: Any,
     scores: Any, places: Any, out: Any,
@@ -127,7 +127,7 @@ def attend_past(
         _attend_row(at, places, time + 1, 4 * heads * width, heads, width, scale, scores, to)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def attend_source(
     query: Any, memory: Any, sources: Any, starts: Any, rows: Any, heads: Any, width: Any, scale: Any, scores: Any,
     places: Any, out: Any, shares: Any, attention: Any,
@@ -156,7 +156,7 @@ def attend_source(
                     line[token] += shares[head] * (scores[head, token] / total)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def attend_all(
     projected: Any, starts: Any, heads: Any, width: Any, scale: Any, biases: Any, scores: Any, places: Any, out: Any
 ) -> None:
@@ -177,7 +177,7 @@ def attend_all(
             _attend_row(at, places, last - first, bytes_of_d, heads, width, scale, scores, to)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def rotate(values: Any, row: Any, heads: Any, width: Any, angles: Any) -> None:
     """Rotary positions: the first `heads` heads of values[row] by `angles` (K,): sine, cosine, sine, ..."""
     out_of_line()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from harken.kernels.decoding.attention import exponentials, maximum, mix
@@ -18,6 +17,7 @@ from harken.kernels.decoding.products import FLAGS, NO_LIMIT, STRIDE, SUMS, line
 from harken.kernels.decoding.stack import ACTIVATION_TYPE
 from harken.kernels.decoding.tiles import out_of_line
 from harken.kernels.decoding.weights import cache_line_array
+from harken.kernels.linking import linked_njit
 from harken.kernels.numba_math import sigmoid, tanh
 
 CELLS = {"rnn": 0, "lstm": 1, "gru": 2, "gru-before": 3}
@@ -110,13 +110,13 @@ def new_state(cells: Cells, table: Any, source: Source, starts: Any, most: int, 
     return state, b
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _copy(values: Any, width: Any, out: Any, start: Any) -> None:
     for k in range(width):
         out[start + k] = values[k]
 
 
-@numba.njit(**SUMS)
+@linked_njit(**SUMS)
 def _dot(query: Any, key: Any, width: Any) -> Any:
     total = ZERO
     for k in range(width):
@@ -124,7 +124,7 @@ def _dot(query: Any, key: Any, width: Any) -> Any:
     return total
 
 
-@numba.njit(**SUMS)
+@linked_njit(**SUMS)
 def _additive(query: Any, key: Any, energy: Any) -> Any:
     """v^T tanh(q + k)."""
     total = ZERO
@@ -133,7 +133,7 @@ def _additive(query: Any, key: Any, energy: Any) -> Any:
     return total
 
 
-@numba.njit(**SUMS)
+@linked_njit(**SUMS)
 def _additive_with_coverage(query: Any, key: Any, energy: Any, coverage: Any, covered: Any) -> Any:
     """v^T tanh(q + k + w c), c the sum of earlier weights."""
     total = ZERO
@@ -142,7 +142,7 @@ def _additive_with_coverage(query: Any, key: Any, energy: Any, coverage: Any, co
     return total
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _attend(
     packed: Any, cells: Any, s: Any, b: Any, queries: Any, product: Any, sources: Any, attention: Any, rows: Any,
     last: Any,
@@ -180,7 +180,7 @@ def _attend(
                 s.sums[1 - last, row, token] = s.sums[last, s.parents[row], token] + s.weights[token] * inverse
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _lstm(gates: Any, width: Any, cell: Any, new_cell: Any, hidden: Any) -> None:
     """One row: gates i, f, g, o before their functions."""
     i_f, g, o = gates[: 2 * width], gates[2 * width : 3 * width], gates[3 * width : 4 * width]
@@ -197,7 +197,7 @@ def _lstm(gates: Any, width: Any, cell: Any, new_cell: Any, hidden: Any) -> None
         hidden[k] = o[k] * tanh(new_cell[k])
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _gru(gates: Any, of_input: Any, of_hidden: Any, width: Any, old: Any, hidden: Any) -> None:
     """One row: gates r, z, already sigmoids; n = tanh(W x + r * (U h)), h = n + z (h - n)."""
     z = gates[width:]
@@ -207,14 +207,14 @@ def _gru(gates: Any, of_input: Any, of_hidden: Any, width: Any, old: Any, hidden
         hidden[k] = of_input[k] + z[k] * (old[k] - of_input[k])
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _keep(new: Any, old: Any, width: Any, share: Any) -> None:
     """Zoneout: the expected share of the old state."""
     for k in range(width):
         new[k] += share * (old[k] - new[k])
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _advance(packed: Any, cells: Any, s: Any, b: Any, layer: Any, size: Any, rows: Any, last: Any) -> None:
     """The new state of a layer, from s.inputs (rows, size + H): its input and, last, h."""
     out_of_line()
@@ -257,7 +257,7 @@ def _advance(packed: Any, cells: Any, s: Any, b: Any, layer: Any, size: Any, row
                 _keep(new[part, row], old[part, s.parents[row]], width, cells.zoneout)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _read(cells: Any, s: Any, layer: Any, size: Any, rows: Any, last: Any) -> Any:
     """s.inputs of a layer; returns the width of its input, without h."""
     out_of_line()
@@ -274,7 +274,7 @@ def _read(cells: Any, s: Any, layer: Any, size: Any, rows: Any, last: Any) -> An
     return whole
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def recurrent_step(
     packed: Any, cells: Any, s: Any, b: Any, tokens: Any, sources: Any, ancestors: Any, attention: Any,
     rows: Any, time: Any,

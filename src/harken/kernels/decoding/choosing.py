@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 
 from harken.kernels.decoding.products import FLAGS
 from harken.kernels.decoding.rules import follow, progress
 from harken.kernels.decoding.tiles import out_of_line
+from harken.kernels.linking import linked_njit
 
 WORST = np.float32(-np.inf)
 LEAST_COVERAGE = 1e-6  # of `harken.search.ranking`
@@ -22,14 +22,14 @@ ROWS, LIVE, TIME, STAMP, FIRST = range(5)  # of `Search.cursor`
 ABORTED, ENDED = 1, 2  # of `stop`
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def divide(rules: Any, score: Any, length: Any) -> Any:
     """The score of a hypothesis by the penalty of its length; see `harken.search.ranking`."""
     base = (5.0 + length) / 6.0 if rules.gnmt else float(length)
     return score / np.float32(base**rules.length_penalty)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def rank(rules: Any, score: Any, length: Any, covered: Any) -> Any:
     """The rank of a hypothesis of this length."""
     value = divide(rules, score, length)
@@ -38,7 +38,7 @@ def rank(rules: Any, score: Any, length: Any, covered: Any) -> Any:
     return value + covered
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _reachable(rules: Any, score: Any, length: Any, limit: Any) -> Any:
     """The best rank that a live hypothesis can still reach."""
     value = divide(rules, score, limit if score < 0 else length + 1)
@@ -47,7 +47,7 @@ def _reachable(rules: Any, score: Any, length: Any, limit: Any) -> Any:
     return value
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def cover(s: Any, rules: Any, rows: Any, time: Any) -> None:
     """The coverage of the live rows after this step's attention, and its term of the rank of each."""
     out_of_line()
@@ -62,7 +62,7 @@ def cover(s: Any, rules: Any, rows: Any, time: Any) -> None:
         s.covered[row] = penalty * total
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def past_of(s: Any, row: Any, time: Any, past: Any) -> None:
     """The tokens of a live row before step `time`, which it is at."""
     ancestors = s.ancestors[time % 2, row]
@@ -70,7 +70,7 @@ def past_of(s: Any, row: Any, time: Any, past: Any) -> None:
         past[step - 1] = s.tokens[step, ancestors[step]]
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _write(
     s: Any, result: Any, source: Any, slot: Any, score: Any, value: Any, row: Any, time: Any, last: Any, raw: Any,
     finished: Any,
@@ -89,7 +89,7 @@ def _write(
     result.covered[source, slot] = s.covered[row]
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _insert(
     s: Any, result: Any, source: Any, score: Any, value: Any, row: Any, time: Any, token: Any, raw: Any, finished: Any
 ) -> None:
@@ -108,7 +108,7 @@ def _insert(
     _write(s, result, source, slot, score, value, row, time, token, raw, finished)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _survive(
     s: Any, parent: Any, row: Any, time: Any, source: Any, sample: Any, token: Any, score: Any, raw: Any
 ) -> None:
@@ -121,7 +121,7 @@ def _survive(
         new[step] = old[step]
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def force(s: Any, rows: Any, time: Any, token: Any) -> None:
     """All rows go on with one token, which costs nothing."""
     now = time % 2
@@ -130,7 +130,7 @@ def force(s: Any, rows: Any, time: Any, token: Any) -> None:
         _survive(s, row, row, time, s.sources[now, row], s.samples[now, row], token, zero, zero)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def advance_independent(s: Any, rules: Any, rows: Any, time: Any, limits: Any, stop: Any, result: Any) -> Any:
     """The first candidate of each row; returns the rows of the next step."""
     out_of_line()
@@ -148,7 +148,7 @@ def advance_independent(s: Any, rules: Any, rows: Any, time: Any, limits: Any, s
     return left
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _merge(s: Any, scores: Any, first: Any, live: Any, heads: Any, picks: Any, gains: Any) -> int:
     """Merges the sorted candidates of `live` rows from `first` on into `picks`: row, token, and their scores and logs.
 
@@ -172,7 +172,7 @@ def _merge(s: Any, scores: Any, first: Any, live: Any, heads: Any, picks: Any, g
     return len(picks)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _candidates(
     s: Any, rules: Any, first: Any, live: Any, size: Any, chosen: Any, earlier: Any, time: Any, picks: Any, gains: Any
 ) -> Any:
@@ -242,7 +242,7 @@ def _candidates(
     return taken
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _sort(values: Any, count: Any, order: Any) -> None:
     """Indices by falling values, stably."""
     for index in range(count):
@@ -253,7 +253,7 @@ def _sort(values: Any, count: Any, order: Any) -> None:
         order[slot] = index
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _share(values: Any, banks: Any, order: Any) -> None:
     """Sorted candidates: the best of each bank, the second best of each ...; see `harken.search.rules.constraints`."""
     count = len(order)
@@ -278,7 +278,7 @@ def _share(values: Any, banks: Any, order: Any) -> None:
         order[place] = ranked[places[place]]
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _have_same_past(s: Any, row: Any, other: Any, time: Any) -> bool:
     """Whether two live rows have equal tokens."""
     first, second = s.ancestors[time % 2, row], s.ancestors[time % 2, other]
@@ -290,7 +290,7 @@ def _have_same_past(s: Any, row: Any, other: Any, time: Any) -> bool:
     return True
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def advance_beam(s: Any, rules: Any, rows: Any, live: Any, time: Any, limits: Any, stop: Any, result: Any) -> Any:
     """The best continuations of each source. Returns the rows of the next step."""
     out_of_line()
@@ -344,7 +344,7 @@ def advance_beam(s: Any, rules: Any, rows: Any, live: Any, time: Any, limits: An
     return left
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _cut_off(s: Any, rules: Any, source: Any, time: Any, chosen: Any, survivors: Any, gained: Any, result: Any) -> None:
     """The survivors as they are, best first; with constraints those that have met most come first."""
     out_of_line()

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from harken.kernels.decoding import tiles
@@ -33,6 +32,7 @@ from harken.kernels.decoding.tiles import (
     float_6,
     out_of_line,
 )
+from harken.kernels.linking import linked_njit
 from harken.kernels.numba_math import ROUNDER, exp_not_positive, sigmoid
 
 COLUMNS, ROWS, GROUP, SHIFT, VNNI = tiles.COLUMNS, tiles.ROWS, tiles.GROUP, tiles.SHIFT, tiles.VNNI
@@ -65,7 +65,7 @@ def round_up(number: int, step: int) -> int:
     return -(-number // step) * step
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def aligned(rows: Any, width: Any) -> Any:
     """Zeros (rows, width) that begin at a cache line; width in whole panels."""
     flat = np.zeros(rows * width + 16, np.float32)
@@ -73,7 +73,7 @@ def aligned(rows: Any, width: Any) -> Any:
     return flat[skip : skip + rows * width].reshape(rows, width)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def multiply(
     packed: Any, product: Any, x: Any, quantised: Any, scales: Any, rows: Any, y: Any, low: Any, add: Any, span: Any
 ) -> None:
@@ -132,7 +132,7 @@ def multiply(
             row += count
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def linear(
     packed: Any, product: Any, x: Any, quantised: Any, scales: Any, rows: Any, y: Any, low: Any, add: Any
 ) -> None:
@@ -145,7 +145,7 @@ def linear(
     multiply(packed, product, x, quantised, scales, rows, y, low, add, (np.int64(0), columns, np.int64(0)))
 
 
-@numba.njit(**MAXIMA)
+@linked_njit(**MAXIMA)
 def _largest(values: Any, width: Any) -> Any:
     largest = np.float32(0)
     for k in range(width):
@@ -154,7 +154,7 @@ def _largest(values: Any, width: Any) -> Any:
     return largest
 
 
-@numba.njit(**SUMS)
+@linked_njit(**SUMS)
 def _zero_or_nan(values: Any, width: Any) -> Any:
     """NaN where a value is NaN or infinite, otherwise 0."""
     total = np.float32(0)
@@ -163,7 +163,7 @@ def _zero_or_nan(values: Any, width: Any) -> Any:
     return total
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def quantise(x: Any, width: Any, rows: Any, quantised: Any, scales: Any) -> None:
     """Each row of x (rows, K) as whole numbers from -127 to 127, plus `SHIFT`, and its scale; NaN spoils a row."""
     out_of_line()
@@ -177,7 +177,7 @@ def quantise(x: Any, width: Any, rows: Any, quantised: Any, scales: Any) -> None
             numbers[k] = np.int32((values[k] * inverse + ROUNDER) - ROUNDER) + np.int32(SHIFT)
 
 
-@numba.njit(**SUMS)
+@linked_njit(**SUMS)
 def _moments(values: Any, width: Any) -> Any:
     """Mean and variance of one row."""
     total = np.float32(0)
@@ -190,7 +190,7 @@ def _moments(values: Any, width: Any) -> Any:
     return mean, squares / np.float32(width)
 
 
-@numba.njit(**SUMS)
+@linked_njit(**SUMS)
 def _mean_square(values: Any, width: Any) -> Any:
     squares = np.float32(0)
     for k in range(width):
@@ -198,7 +198,7 @@ def _mean_square(values: Any, width: Any) -> Any:
     return squares / np.float32(width)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def layer_norm(packed: Any, norm: Any, x: Any, width: Any, rows: Any, y: Any, epsilon: Any) -> None:
     """y = (x - mean) / sqrt(variance + epsilon) * gain + bias for each row; y may be x.
 
@@ -221,7 +221,7 @@ def layer_norm(packed: Any, norm: Any, x: Any, width: Any, rows: Any, y: Any, ep
             out[k] = (values[k] - mean) * scale * gain[k] + bias[k]
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _erf(value: Any) -> Any:
     """The error function to 1.5e-7 (Abramowitz and Stegun, 1964, formula 7.1.26)."""
     size = abs(value)
@@ -231,14 +231,14 @@ def _erf(value: Any) -> Any:
     return math.copysign(np.float32(1) - series * t * exp_not_positive(-size * size), value)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _gelu_tanh(value: Any) -> Any:
     """(1 + tanh(z)) / 2 = sigmoid(2 z)."""
     cubic = value * (np.float32(1) + np.float32(0.044715) * value * value)
     return value * sigmoid(np.float32(1.5957691216057308) * cubic)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def activate(kind: Any, values: Any, width: Any, rows: Any) -> None:
     """GELU, its approximation, SiLU, SwiGLU or GEGLU in place; the gated ones read (rows, 2 F) and leave (rows, F).
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from harken.kernels.decoding.products import FLAGS
 from harken.kernels.decoding.tiles import out_of_line
+from harken.kernels.linking import linked_njit
 
 WORST = np.float32(-np.inf)
 REPETITION, UNKNOWN, NGRAM, BANNED, PREFIX, CONSTRAINTS, FUSION = range(7)
@@ -36,7 +36,7 @@ def no_rules() -> Program:
     return Program(none, np.zeros(0), none, none)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _lower_repeated(line: Any, past: Any, time: Any, penalty: Any, marks: Any, stamp: Any) -> None:
     """Tokens that were written are multiplied by the penalty, each once."""
     for step in range(time):
@@ -46,7 +46,7 @@ def _lower_repeated(line: Any, past: Any, time: Any, penalty: Any, marks: Any, s
             line[token] = np.float32(line[token] * np.float32(penalty))
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _ends_with(past: Any, time: Any, data: Any, first: Any, count: Any) -> bool:
     """Whether the last tokens are data[first : first + count]."""
     if count > time:
@@ -57,7 +57,7 @@ def _ends_with(past: Any, time: Any, data: Any, first: Any, count: Any) -> bool:
     return same == count
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _exclude_repeated_ngrams(line: Any, past: Any, time: Any, size: Any) -> None:
     if time >= size:
         for start in range(time - size + 1):
@@ -65,7 +65,7 @@ def _exclude_repeated_ngrams(line: Any, past: Any, time: Any, size: Any) -> None
                 line[past[start + size - 1]] = WORST
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _exclude_banned(line: Any, past: Any, time: Any, data: Any, start: Any) -> None:
     at = start + 1
     for _ in range(data[start]):
@@ -75,7 +75,7 @@ def _exclude_banned(line: Any, past: Any, time: Any, data: Any, start: Any) -> N
         at += length + 1
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _follow_prefix(
     line: Any, past: Any, time: Any, source: Any, bias: Any, data: Any, start: Any, special: Any
 ) -> None:
@@ -101,7 +101,7 @@ def _follow_prefix(
         line[token] = most + np.float32(math.log1p(math.exp(least - most)))
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def apply_rules(
     line: Any, past: Any, time: Any, source: Any, program: Any, special: Any, unknown: Any, marks: Any, stamp: Any,
     fused: Any, state: Any,
@@ -138,13 +138,13 @@ def apply_rules(
                 line[k] += weight * fused[k]
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def constraint_sizes(data: Any, start: Any) -> Any:
     """Alternatives A and constraints C of a source, longest alternative P, and whether some tokens join words."""
     return data[start], data[start + 1], data[start + 2], data[start + 3]
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _places(data: Any, start: Any, source: Any) -> Any:
     """Where lengths (A,), owners (A,) and tokens (A, P) of a source begin, and the marks of joining tokens (V,)."""
     alternatives, _, longest, joins = constraint_sizes(data, start)
@@ -152,7 +152,7 @@ def _places(data: Any, start: Any, source: Any) -> Any:
     return lengths, lengths + alternatives, lengths + 2 * alternatives, start + 4
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def follow(data: Any, start: Any, source: Any, past: Any, time: Any, state: Any) -> None:
     """What a hypothesis has of its constraints.
 
@@ -187,7 +187,7 @@ def follow(data: Any, start: Any, source: Any, past: Any, time: Any, state: Any)
                 state[0, k] = same
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def all_met(data: Any, start: Any, state: Any) -> bool:
     """Whether a hypothesis may end."""
     met = 0
@@ -196,7 +196,7 @@ def all_met(data: Any, start: Any, state: Any) -> bool:
     return met == data[start + 1]
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def progress(data: Any, start: Any, source: Any, state: Any) -> Any:
     """Constraint tokens that are met: of a constraint that is met its shortest alternative, and what is begun."""
     alternatives, count, longest, _ = constraint_sizes(data, start)
@@ -215,7 +215,7 @@ def progress(data: Any, start: Any, source: Any, state: Any) -> Any:
     return total + begun
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def required(data: Any, start: Any, source: Any, state: Any, pad: Any, tokens: Any) -> None:
     """Tokens (2 A,) that continue or begin a constraint which is not met; PAD where there are none."""
     alternatives, count, longest, _ = constraint_sizes(data, start)

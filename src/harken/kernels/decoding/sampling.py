@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 
 from harken.kernels.decoding.attention import maximum
 from harken.kernels.decoding.products import FLAGS, SUMS
 from harken.kernels.decoding.tiles import out_of_line
 from harken.kernels.decoding.topk import best_of_line
+from harken.kernels.linking import linked_njit
 from harken.kernels.numba_math import exp_not_positive
 
 WORST, LEAST = np.float32(-np.inf), np.float32(-86)  # below it exp_not_positive is no longer exp
@@ -26,7 +26,7 @@ INCREMENT, FIRST, SECOND = (
 )
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def uniform(seed: Any, row: Any, sample: Any, position: Any) -> Any:
     """A number from [0, 1): a hash (splitmix64) of the seed and three counters."""
     state = np.uint64(seed)
@@ -38,14 +38,14 @@ def uniform(seed: Any, row: Any, sample: Any, position: Any) -> Any:
     return float(state >> np.uint64(11)) * 2.0**-53
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _exponentials(line: Any, largest: Any) -> None:
     for k in range(line.shape[0]):
         value = line[k] - largest
         line[k] = exp_not_positive(value) if value > LEAST else np.float32(0)
 
 
-@numba.njit(**SUMS)
+@linked_njit(**SUMS)
 def _mass(line: Any, first: Any, last: Any) -> Any:
     total = 0.0
     for k in range(first, last):
@@ -53,7 +53,7 @@ def _mass(line: Any, first: Any, last: Any) -> Any:
     return total
 
 
-@numba.njit(**SUMS)
+@linked_njit(**SUMS)
 def _mass_above(line: Any, least: Any) -> Any:
     total = np.float32(0)
     for k in range(line.shape[0]):
@@ -61,7 +61,7 @@ def _mass_above(line: Any, least: Any) -> Any:
     return total
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _cut_nucleus(line: Any, mass: Any) -> None:
     """Only probabilities (V,) for which all larger ones sum to less than `mass`; the others become 0."""
     pair = np.zeros(1, np.float32)
@@ -80,7 +80,7 @@ def _cut_nucleus(line: Any, mass: Any) -> None:
         line[k] = line[k] if line[k] >= least else np.float32(0)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def draw(line: Any, rules: Any, number: Any, tops: Any, top_ids: Any) -> Any:
     """A token from scores `line` (whole panels,), which are overwritten.
 

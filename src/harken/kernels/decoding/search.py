@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from harken.kernels.caching import cached_njit
@@ -41,6 +40,7 @@ from harken.kernels.decoding.stack import decoder_step, embed, normalise_embeddi
 from harken.kernels.decoding.tiles import out_of_line
 from harken.kernels.decoding.topk import CHUNK, WIDEST, best_of_line, most_probable, normalise_line
 from harken.kernels.decoding.weights import cache_line_array
+from harken.kernels.linking import linked_njit
 from harken.kernels.numba_math import exp_not_positive
 
 WORST = np.float32(-np.inf)
@@ -253,7 +253,7 @@ Y3, Y5, Y7, Y9, Y11 = (np.float32(1 / power) for power in (3, 5, 7, 9, 11))
 ALONE, BEGINS, ADDS, ENDS = range(4)  # `turn`: the place of a model among those that are mixed
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _add_exponentials(mixture: Any, line: Any, share: Any) -> None:
     """mixture = log(exp(mixture) + exp(line + share)), of whole panels."""
     for k in range(line.shape[0]):
@@ -266,7 +266,7 @@ def _add_exponentials(mixture: Any, line: Any, share: Any) -> None:
         mixture[k] = largest + np.float32(2) * y * series if largest > WORST else WORST
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _choose(s: Any, rules: Any, row: Any, time: Any, no_end: Any, past: Any) -> None:
     """The candidates of a row from its log-probabilities s.line[0]."""
     out_of_line()
@@ -296,7 +296,7 @@ def _choose(s: Any, rules: Any, row: Any, time: Any, no_end: Any, past: Any) -> 
             s.wanted[0, row, k], s.wanted[1, row, k] = line[s.wanted_ids[row, k]], base[s.wanted_ids[row, k]]
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _offer(
     last: Any, output: Any, b: Any, rows: Any, s: Any, rules: Any, allowed: Any, time: Any, no_end: Any, turn: Any,
     share: Any,
@@ -354,7 +354,7 @@ def make_search(step: Any) -> Any:
         several models each takes its `turn` at a step, with the logarithm of its weight as its `share`.
     """
 
-    @numba.njit(**FLAGS)
+    @linked_njit(**FLAGS)
     def search(
         packed: Any, decoder: Any, state: Any, b: Any, limits: Any, minimums: Any, rules: Any, stop: Any, result: Any,
         last: Any, allowed: Any, s: Any, steps: Any, turn: Any, share: Any,
@@ -409,7 +409,7 @@ class TransformerState(NamedTuple):
     places: Any  # (T,)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _transformer_step(
     packed: Any, blocks: Any, state: Any, b: Any, tokens: Any, sources: Any, ancestors: Any, attention: Any, rows: Any,
     time: Any,

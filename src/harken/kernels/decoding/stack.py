@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from harken.kernels.caching import cached_njit
@@ -25,6 +24,7 @@ from harken.kernels.decoding.products import (
     linear,
 )
 from harken.kernels.decoding.tiles import out_of_line
+from harken.kernels.linking import linked_njit
 from harken.kernels.numba_math import sigmoid
 
 # products and norms of a layer, in the order in which they are packed; an SSRU has no SELF_OUTPUT
@@ -70,13 +70,13 @@ class Buffers(NamedTuple):
     scales: Any
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def whole_panels(width: Any) -> Any:
     """The next multiple of the columns of a panel."""
     return (width + STRIDE - 1) // STRIDE * STRIDE
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def new_buffers(rows: Any, width: Any, inner: Any, attended: Any) -> Any:
     """Buffers for stacks of this width; `inner` is the width of the widest layer, `attended` that of all heads."""
     narrow, wide = whole_panels(width), whole_panels(max(3 * attended, inner))
@@ -90,7 +90,7 @@ def new_buffers(rows: Any, width: Any, inner: Any, attended: Any) -> Any:
     )
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def embed(blocks: Any, table: Any, token: Any, position: Any, out: Any) -> None:
     """One row: the embedding, scaled, plus its position."""
     out_of_line()
@@ -103,7 +103,7 @@ def embed(blocks: Any, table: Any, token: Any, position: Any, out: Any) -> None:
             out[k] += added[k]
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def normalise_embeddings(packed: Any, blocks: Any, b: Any, rows: Any) -> None:
     """b.values (rows, D) in place, in a stack whose embeddings are normalised."""
     out_of_line()
@@ -112,7 +112,7 @@ def normalise_embeddings(packed: Any, blocks: Any, b: Any, rows: Any) -> None:
         layer_norm(packed, last, b.values, blocks.width, rows, b.values, blocks.epsilon)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _project(packed: Any, blocks: Any, product: Any, norm: Any, b: Any, rows: Any, out: Any, low: Any) -> None:
     """The first product of a sub-layer, after its norm if the norm comes first."""
     out_of_line()
@@ -123,7 +123,7 @@ def _project(packed: Any, blocks: Any, product: Any, norm: Any, b: Any, rows: An
         linear(packed, product, b.values, b.quantised, b.scales, rows, out, low, np.int64(0))
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _return(packed: Any, blocks: Any, product: Any, norm: Any, b: Any, rows: Any, x: Any) -> None:
     """The last product of a sub-layer, added to the residual stream, which is normalised if the norm comes last."""
     out_of_line()
@@ -132,7 +132,7 @@ def _return(packed: Any, blocks: Any, product: Any, norm: Any, b: Any, rows: Any
         layer_norm(packed, norm, b.values, blocks.width, rows, b.values, blocks.epsilon)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _feed_forward(packed: Any, blocks: Any, product: Any, norm: Any, b: Any, rows: Any) -> None:
     out_of_line()
     low = ZERO if blocks.activation == RELU else NO_LIMIT
@@ -171,13 +171,13 @@ def encode(packed: Any, blocks: Any, table: Any, tokens: Any, starts: Any, inner
     return b.values
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _decoder_product(blocks: Any, layer: Any) -> Any:
     """The offset of the number of a product, other than SELF, of a decoder's layer."""
     return layer * (DECODER_PRODUCTS - 1) - 1 if blocks.ssru else layer * DECODER_PRODUCTS
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _ssru_step(
     packed: Any, blocks: Any, product: Any, norm: Any, b: Any, cache: Any, ancestors: Any, rows: Any, time: Any
 ) -> None:
@@ -201,7 +201,7 @@ def _ssru_step(
         layer_norm(packed, norm, b.values, width, rows, b.values, blocks.epsilon)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def project_memory(packed: Any, blocks: Any, memory: Any, projected: Any) -> None:
     """Keys and values (L, tokens, 2 D) of every layer's cross-attention."""
     out_of_line()
@@ -213,7 +213,7 @@ def project_memory(packed: Any, blocks: Any, memory: Any, projected: Any) -> Non
         linear(packed, product, memory, quantised, scales, rows, projected[layer], NO_LIMIT, np.int64(0))
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def decoder_step(
     packed: Any, blocks: Any, b: Any, memory: Any, sources: Any, starts: Any, cache: Any, ancestors: Any, rows: Any,
     time: Any, scores: Any, places: Any, attention: Any,

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 from llvmlite import binding, ir
 from numba import types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
+
+from harken.kernels.linking import linked_njit
 
 I8, I16, I32, I64, F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
 FLAGS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
@@ -49,7 +50,14 @@ def _vnni_operands() -> Any:
     if not {"avx512f", "avx512vnni"} <= FEATURES:
         return None
     for operand in ("<64 x i8>", "<16 x i32>"):  # since LLVM 22, and before
-        text = f"declare <16 x i32> @llvm.x86.avx512.vpdpbusd.512(<16 x i32>, {operand}, {operand})"
+        # Only a call is verified, not a declaration alone
+        name = "@llvm.x86.avx512.vpdpbusd.512"
+        text = f"""
+            declare <16 x i32> {name}(<16 x i32>, {operand}, {operand})
+            define <16 x i32> @add(<16 x i32> %sum, {operand} %x) {{
+              %result = call <16 x i32> {name}(<16 x i32> %sum, {operand} %x, {operand} %x)
+              ret <16 x i32> %result
+            }}"""
         try:
             binding.parse_assembly(text).verify()
         except RuntimeError:
@@ -272,7 +280,7 @@ def _compiled(function: Any, name: str) -> Any:
     process. Functions of one Python name would be taken for each other where code on disk is of several processes.
     """
     function.__name__ = function.__qualname__ = name
-    return numba.njit(**FLAGS)(function)
+    return linked_njit(**FLAGS)(function)
 
 
 def _float_function(rows: int) -> Any:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from harken.kernels.decoding.attention import maximum
@@ -24,6 +23,7 @@ from harken.kernels.decoding.description import SpecialTokens
 from harken.kernels.decoding.products import COLUMNS, FLAGS, INPUTS, NO_LIMIT, OUTPUTS, SUMS, multiply, quantise
 from harken.kernels.decoding.tiles import LANES, out_of_line
 from harken.kernels.decoding.vectors import first_bit, lanes_above, larger, load, splat, vector_maximum
+from harken.kernels.linking import linked_njit
 from harken.kernels.numba_math import exp_not_positive
 
 CHUNK = 2**16  # logits held at once, 256 KiB
@@ -43,7 +43,7 @@ def all_allowed() -> Allowed:
     return Allowed(np.empty(0, np.int64), np.empty((0, 0), np.float32))
 
 
-@numba.njit(**SUMS)
+@linked_njit(**SUMS)
 def _sum_of_exponentials(values: Any, count: Any, largest: Any) -> Any:
     total = np.float32(0)
     for k in range(count):
@@ -51,7 +51,7 @@ def _sum_of_exponentials(values: Any, count: Any, largest: Any) -> Any:
     return total
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _insert(logits: Any, ids: Any, count: Any, logit: Any, token: Any) -> None:
     """Into a list of `count`, best first; after those that are equal."""
     slot = count - 1
@@ -63,7 +63,7 @@ def _insert(logits: Any, ids: Any, count: Any, logit: Any, token: Any) -> None:
     ids[slot] = token
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _block_maxima(values: Any, width: Any, maxima: Any) -> Any:
     """The largest of each `COLUMNS` values, and of all."""
     address, largest = values.ctypes.data, np.float32(-np.inf)
@@ -77,7 +77,7 @@ def _block_maxima(values: Any, width: Any, maxima: Any) -> Any:
     return largest
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def _scan(
     values: Any, width: Any, first: Any, maxima: Any, count: Any, logits: Any, ids: Any, no_end: Any, special: Any
 ) -> None:
@@ -97,7 +97,7 @@ def _scan(
                         _insert(logits, ids, count, values[k], token)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def best_of_line(line: Any, logits: Any, ids: Any) -> None:
     """The best of the scores `line` (whole panels,) of all tokens; -inf where there are fewer."""
     out_of_line()
@@ -108,7 +108,7 @@ def best_of_line(line: Any, logits: Any, ids: Any) -> None:
     _scan(line, line.shape[0], 0, maxima, logits.shape[0], logits, ids, False, NOTHING)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def normalise_line(line: Any) -> bool:
     """Logits (whole panels,) -> log-probabilities, none above 0; False where they are not finite numbers."""
     out_of_line()
@@ -120,7 +120,7 @@ def normalise_line(line: Any) -> bool:
     return total < np.float32(np.inf) and abs(largest) < np.float32(np.inf)
 
 
-@numba.njit(**FLAGS)
+@linked_njit(**FLAGS)
 def most_probable(
     packed: Any, product: Any, b: Any, rows: Any, count: Any, chunk: Any, logs: Any, ids: Any, no_end: Any,
     special: Any, allowed: Any = None, sources: Any = None,

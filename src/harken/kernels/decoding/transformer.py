@@ -247,7 +247,7 @@ def is_compiled() -> bool:
 
 
 def compile_ahead() -> None:
-    """Compiles both functions, or loads them from disk; takes some 15 seconds the first time on a machine."""
+    """Compiles both functions, or loads them from disk; takes some 20 seconds the first time on a machine."""
     encoding, decoding = _tiny_calls()
     encode(*encoding)
     decode(*decoding)

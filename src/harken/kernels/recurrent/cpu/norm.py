@@ -11,18 +11,18 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import torch
 from torch import Tensor
 
 from harken.kernels.caching import cached_njit
+from harken.kernels.linking import linked_njit
 from harken.kernels.numba_math import FLAGS
 from harken.kernels.recurrent.cpu.plan import Span
 
 REORDERED: Any = {**FLAGS, "fastmath": {"contract", "reassoc", "nsz"}}
 
 
-@numba.njit(**REORDERED)
+@linked_njit(**REORDERED)
 def _mean(values: Any) -> Any:
     total = values.dtype.type(0)
     for unit in range(len(values)):
@@ -30,7 +30,7 @@ def _mean(values: Any) -> Any:
     return values.dtype.type(total / len(values))
 
 
-@numba.njit(**REORDERED)
+@linked_njit(**REORDERED)
 def _mean_product(values: Any, others: Any) -> Any:
     total = values.dtype.type(0)
     for unit in range(len(values)):
