@@ -2,7 +2,8 @@
 
 A picture of a model needs that model: one in `runs/` is used, otherwise it is trained, which takes about an hour for
 all of them on two idle cores. Figures of `harken lab` are drawn from runs/lab/NAME.json; an experiment without a result
-is run first. A picture whose data set or browser is missing is skipped with the reason. Nothing is fetched.
+is run first; those of `harken table2` are drawn from its record. A picture whose data set or browser is missing is
+skipped with the reason. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -217,6 +220,21 @@ def draw_lab(name: str) -> None:
     atomic_write(IMAGES / "lab" / f"{name}.svg", draw_svg([figure]).encode())
 
 
+def draw_table2() -> None:
+    """The plots of `harken table2`, from the record and the translations of the newest runs."""
+    record = max((ROOT / "benchmarks" / "records").glob("*-h200-table2.jsonl"))
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(record, Path(folder, "record.jsonl"))
+        shutil.unpack_archive(record.with_name(f"{record.stem}-outputs.tar.xz"), folder, filter="data")
+        budgets = sorted({json.loads(line)["budget"] for line in record.read_text(encoding="utf-8").splitlines()})
+        command = [sys.executable, "-m", "harken", "table2", "--out", folder, "--render"]
+        command += ["--budgets", ",".join(f"{budget:g}" for budget in budgets)]
+        if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
+            raise SkipError("harken table2 --render failed")
+        for name in ("flops", "seconds"):
+            shutil.copy(Path(folder, f"bleu-{name}.svg"), IMAGES / f"table2-{name}.svg")
+
+
 def photograph_studio() -> None:
     """The pictures of the studio, by docs/make_screenshots.py."""
     for run, recipe in {"demo": "tatoeba-transformer", **TRANSLATORS}.items():
@@ -255,6 +273,8 @@ def main() -> None:
     for name in lab_names():
         if is_asked(f"lab/{name}.svg"):
             attempt(f"lab/{name}.svg", lambda name=name: draw_lab(name))  # type: ignore[misc]
+    if is_asked("table2-"):
+        attempt("table2-*.svg", draw_table2)
     if is_asked("studio/"):
         attempt("studio/", photograph_studio)
 

@@ -16,7 +16,7 @@ from harken.inspection.figure.spec import Bars, Group, Lines, Mark
 from harken.inspection.figure.text import printable
 from harken.inspection.figure.values import log_tick
 
-MARKERS = "os^DvPX*"
+MARKERS = "os^DvPX*<>hpd"  # more than there are colours
 DASHES = ((5.0, 3.0), (1.5, 2.0), (7.0, 2.0, 1.5, 2.0))  # of marks, so that the legend can tell them apart
 
 
