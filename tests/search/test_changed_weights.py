@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -174,6 +175,26 @@ def test_hooks_are_left_to_the_reference() -> None:
     assert not COMPILED.supports(make_call(model))
     handle.remove()
     assert COMPILED.supports(make_call(model))
+
+
+def test_weights_are_compared_once_in_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make_model("transformer")
+    prepare(model)
+    COMPILED.decode(make_call(model))
+    reads = list[int]()
+    read = Snapshot.is_current
+    monkeypatch.setattr(Snapshot, "is_current", lambda snapshot: reads.append(1) or read(snapshot))  # type: ignore[func-returns-value]
+
+    def run(session: Any) -> list[list[int]]:
+        return outputs(COMPILED.decode(replace(make_call(model), session=session)))
+
+    first, second = {1}, {2}
+    before = [run(first), run(first), run(first)]
+    assert len(reads) == 1 and before[0] == before[2]
+    by_data(model)
+    changed = run(second)  # of another caller, while the first goes on
+    assert len(reads) == 2 and changed == outputs(run_reference(make_call(model))) != before[0]
+    assert run(first) == run(None) == run(None) == changed and len(reads) == 5
 
 
 def test_frozen_weights_are_not_read_until_they_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

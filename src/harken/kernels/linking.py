@@ -8,24 +8,27 @@ went to code that nothing runs (44 s where this takes 20).
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numba
 
 CPUDispatcher: Any = object
 Compiler: Any = None
+functions: Any = None
 try:  # numba's own modules, which another version may have elsewhere
-    from numba import _dynfunc
     from numba.core.codegen import JITCodeLibrary
     from numba.core.compiler import CompilerBase, DefaultPassBuilder, PassManager, _LowerResult
     from numba.core.compiler_machinery import register_pass
     from numba.core.registry import CPUDispatcher
     from numba.core.typed_passes import NativeLowering
+
+    functions = import_module("numba._dynfunc")
 except ImportError:
     pass
 else:
 
-    class _LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
+    class _LinkedLibrary(JITCodeLibrary):
         """The code of a function as it is before optimisation, for callers to link and to optimise with theirs."""
 
         def _optimize_final_module(self) -> None:
@@ -36,7 +39,7 @@ else:
             self._finalized = True
 
     @register_pass(mutates_CFG=True, analysis_only=False)
-    class _LinkedLowering(NativeLowering):  # type: ignore[misc]
+    class _LinkedLowering(NativeLowering):
         """numba's lowering into such a library."""
 
         _name = "harken_linked_lowering"
@@ -50,12 +53,12 @@ else:
             description = lowered.fndesc
             # numba finds a function by an object of this type; `_Linked.__call__` is in front of its missing code
             name = description.qualname.rpartition(".")[2]
-            function = _dynfunc.make_function(description.lookup_module(), name, "", 0, lowered.env, (library,))
+            function = functions.make_function(description.lookup_module(), name, "", 0, lowered.env, (library,))
             context.insert_user_function(function, description, [library])
             state["cr"] = _LowerResult(description, lowered.call_helper, cfunc=function, env=lowered.env)
             return True
 
-    class Compiler(CompilerBase):  # type: ignore[misc, no-redef]
+    class Compiler(CompilerBase):  # type: ignore[no-redef]
         """numba's compiler with that lowering."""
 
         def define_pipelines(self) -> list[Any]:
@@ -66,7 +69,7 @@ else:
             return [linked]
 
 
-class _Linked(CPUDispatcher):  # type: ignore[misc]
+class _Linked(CPUDispatcher):
     """A function that only compiled code can reach; called from Python, it is compiled once more, with machine code."""
 
     def __call__(self, *arguments: Any) -> Any:
@@ -79,10 +82,11 @@ def linked_njit(**flags: Any) -> Callable[[Callable[..., Any]], Any]:
     """numba's `njit` for a function that kernels call, with these flags."""
 
     def decorate(function: Callable[..., Any]) -> Any:
-        if Compiler is None or numba.config.DISABLE_JIT:
+        if Compiler is None:
             return numba.njit(**flags)(function)
-        dispatcher = numba.njit(**flags, pipeline_class=Compiler)(function)
-        dispatcher.__class__, dispatcher.flags = _Linked, flags
+        dispatcher: Any = numba.njit(**flags, pipeline_class=Compiler)(function)
+        if isinstance(dispatcher, CPUDispatcher):  # a plain function where NUMBA_DISABLE_JIT is set
+            dispatcher.__class__, dispatcher.flags = _Linked, flags
         return dispatcher
 
     return decorate

@@ -10,14 +10,15 @@ Fast paths keep something of a model: weights packed for a CPU, a copy in bfloat
 
 Torch counts changes in place (`Tensor._version`), but not those by fused optimizers, through `.data` or numpy, and by
 CUDA graphs. So a snapshot compares contents: a digest of all bytes, which takes about 0.15 ms for a million parameters.
-`Snapshot.is_in_place` is for what reads the weights themselves.
+`Snapshot.is_in_place` is for what reads the weights themselves. Within one call of a user contents are compared once
+(`Session`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 from harken.lazy_torch import is_loaded, torch
 
@@ -73,6 +74,19 @@ def freeze(model: Any) -> None:
 def is_frozen(model: nn.Module) -> bool:
     """Whether `freeze` was called."""
     return model in _frozen
+
+
+class Session:
+    """The batches of one call of a user, for what a fast path keeps of a model: in that call no weight changes."""
+
+    def __init__(self) -> None:
+        self._last: ref[Any] | None = None
+
+    def goes_on(self, session: Any) -> bool:
+        """Whether the last batch was of the same session, any object but None; remembers this one."""
+        same = session is not None and self._last is not None and self._last() is session
+        self._last = None if session is None else ref(session)
+        return same
 
 
 class Snapshot:

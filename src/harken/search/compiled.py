@@ -21,7 +21,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
@@ -32,7 +32,7 @@ import numpy as np
 from harken.errors import UserError
 from harken.kernels.decoding.description import Recurrent, Transformer
 from harken.kernels.settings import kernels_enabled
-from harken.kernels.weights import ModelCache, Snapshot, has_hooks, is_frozen
+from harken.kernels.weights import ModelCache, Session, Snapshot, has_hooks, is_frozen
 from harken.lazy_torch import num_threads, torch
 from harken.machine import CAN_FORK
 from harken.search.ensemble import Ensemble
@@ -101,6 +101,7 @@ class _Packed:
     snapshot: Snapshot | None = None  # with contents from the first packing on
     described: Transformer | Recurrent | None = None
     weights: CompiledTransformer | CompiledRecurrent | None = None  # in one precision: they are as large as the model
+    session: Session = field(default_factory=Session)
 
     def describe(self, model: nn.Module, contents: bool) -> None:
         """Read a model anew."""
@@ -146,8 +147,8 @@ def describe(model: Any) -> Transformer | Recurrent | None:
         return packed.described
 
 
-def packed_weights(model: Any, precision: str) -> CompiledTransformer | CompiledRecurrent:
-    """The packed weights of a model that is supported, packed again where they have changed."""
+def packed_weights(model: Any, precision: str, session: Any = None) -> CompiledTransformer | CompiledRecurrent:
+    """The packed weights of a model that is supported, packed again where they have changed since the last session."""
     from harken.kernels.decoding.recurrent import CompiledRecurrent
     from harken.kernels.decoding.transformer import CompiledTransformer
 
@@ -155,8 +156,10 @@ def packed_weights(model: Any, precision: str) -> CompiledTransformer | Compiled
         packed = _MODELS.of(model)
         if isinstance(model, StoredModel):
             packed.described = model.described
-        elif packed.snapshot is None or not ((packed.weights and is_frozen(model)) or packed.snapshot.is_current()):
-            packed.describe(model, contents=True)
+        else:
+            is_known = packed.session.goes_on(session) or is_frozen(model)
+            if packed.snapshot is None or not ((packed.weights and is_known) or packed.snapshot.is_current()):
+                packed.describe(model, contents=True)
         if packed.weights is None or packed.weights.precision != precision:
             kind = CompiledRecurrent if isinstance(packed.described, Recurrent) else CompiledTransformer
             packed.weights = kind(packed.described, precision)  # type: ignore[arg-type]
@@ -276,7 +279,7 @@ def _decode(call: DecodingCall, precision: str) -> list[SearchResult]:
     from harken.kernels.recurrent.cpu.runtime import run_all
 
     options, source, lengths, models = call.options, call.source, call.lengths, _models_of(call)
-    packed = [packed_weights(model, precision) for model in models]
+    packed = [packed_weights(model, precision, call.session) for model in models]
     shares = [math.log(weight) for weight in call.model.weights] if len(models) > 1 else [0.0]
     score_rules = [*rules_of(options), *call.rules]
     rules = rules_for_kernels(options, call.nbest, score_rules)

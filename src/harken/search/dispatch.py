@@ -50,6 +50,7 @@ class DecodingCall:
     cancelled: Callable[[], bool] | None = None  # asked at every step; True ends the search with what it has
     observe: Callable[[Any], None] | None = None  # called after every step (`harken.search.streaming`, `.tree`)
     keep_beam: bool = False  # search with a beam of 1 by beam search, so that there is a tree to observe
+    session: Any = None  # batches of one session, in which no weight changes: contents are compared for the first alone
 
     @property
     def rows(self) -> int:

@@ -37,7 +37,7 @@ from torch import Tensor, nn
 from harken.kernels.cuda_graphs import GraphCache, capture, run_on
 from harken.kernels.decoding.description import Recurrent, Transformer
 from harken.kernels.settings import device_only, has_triton
-from harken.kernels.weights import ModelCache, Snapshot, is_frozen
+from harken.kernels.weights import ModelCache, Session, Snapshot, is_frozen
 from harken.search.contract import limits
 from harken.search.device_rules import (
     BEFORE_SOFTMAX,
@@ -451,10 +451,11 @@ class ModelSearches:
         self.snapshot: Snapshot | None = None  # where the model was when its copy was made
         # where all models were when searches were captured
         self.snapshots = WeakKeyDictionary[nn.Module, Snapshot]()
+        self.session = Session()  # in which the copy was last made like the model
         self.lock = threading.Lock()
         self.pool: Any = None
 
-    def network(self, model: nn.Module, precision: str) -> nn.Module:
+    def network(self, model: nn.Module, precision: str, session: Any = None) -> nn.Module:
         """The model itself, or for "auto" its copy in bfloat16, with the weights of now."""
         with self.lock:
             if self.snapshot is None or not self.snapshot.is_in_place():
@@ -464,7 +465,9 @@ class ModelSearches:
             if self.low is None:
                 self.low = copy.deepcopy(model).to(torch.bfloat16).eval()
                 self.weights: tuple[list[Tensor], list[Tensor]] = [*self.low.parameters()], [*model.parameters()]
-            elif not is_frozen(model):  # a few kernels; torch does not count all changes of the weights
+            elif not (
+                self.session.goes_on(session) or is_frozen(model)
+            ):  # a few kernels; torch does not count all changes of the weights
                 torch._foreach_copy_(*self.weights)
             return self.low
 
@@ -513,7 +516,7 @@ def run_graphs(call: DecodingCall, reference: Decode) -> list[list[Hypothesis]]:
     """Up to `nbest` hypotheses for each source, best first; on the reference where nothing could be captured."""
     models, precision = models_of(call.model), call.options.precision
     with torch.cuda.device(call.source.device), suppress(torch.OutOfMemoryError):
-        networks = [_SEARCHES.of(model).network(model, precision) for model in models]
+        networks = [_SEARCHES.of(model).network(model, precision, call.session) for model in models]
         language = next((_SEARCHES.of(model).network(model, precision) for model in language_models(call)), None)
         searches = _SEARCHES.of(models[0])
         with searches.lock:

@@ -209,6 +209,7 @@ class Translator(Predictor[TranslateRecipe, "TranslationModel"]):
             warnings.warn(f"{cut} texts are too long for the model; their beginning alone is translated", stacklevel=2)
         sources = self.read(shortened)
         request = self.request(count, beam=beam, **options)
+        request.is_session = True
 
         def run(numbers: Sequence[int]) -> list[list[Translation]]:
             rows = translate_batch(request, sources, numbers, count, attention, layers)

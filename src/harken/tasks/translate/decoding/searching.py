@@ -81,6 +81,7 @@ class Request:
     cancelled: Callable[[], bool] | None = None
     observe: Callable[[Any], None] | None = None
     terms: Sequence[Sequence[tuple[str, str]]] = ()
+    is_session: bool = False  # no weight changes between its batches (`DecodingCall.session`)
     glossary: list[Term] = field(default_factory=list, init=False)
     model: Any = field(default=None, init=False)
 
@@ -196,6 +197,7 @@ def search(
         request.cancelled,
         None if any(matches) or (marked and candidates > count) else request.observe,  # what is chosen or replaced last
         keep_beam,
+        request if request.is_session else None,
     )
     hypotheses = decode(call)
     if marked and candidates > count:
