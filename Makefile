@@ -27,7 +27,10 @@ setup: $(RUN_READY) ## install harken and what it needs to run into .venv
 demo: $(RUN_READY) ## train a small translator and look inside it, in three minutes
 	@$(BIN)/harken demo --out runs/demo
 
-test: lint types ## lint, check types and run the quick tests
+# Kernels are compiled beside the check of types, once for all processes of the tests.
+test: lint ## lint, check types and run the quick tests
+	@$(BIN)/harken warm 2>/dev/null & warm=$$!; trap 'kill $$warm 2>/dev/null || true' EXIT INT TERM; \
+	  $(BIN)/mypy && { wait $$warm || true; }
 	@$(BIN)/python -m pytest -m "not slow" $(SPREAD)
 
 test-slow: $(DEV_READY) ## run every test, also those that take minutes

@@ -3,6 +3,9 @@
 numba optimises every function together with all that it calls, and writes machine code and a wrapper for calls from
 Python for each of them, though a kernel reaches its parts by its own copy alone. Half of the time to compile the search
 went to code that nothing runs (44 s where this takes 20).
+
+Such a function may raise an exception of constants, but neither print nor raise one with values, which need an object
+of numba's that only machine code of its own has. Two of them cannot call each other.
 """
 
 from __future__ import annotations
@@ -72,10 +75,10 @@ else:
 class _Linked(CPUDispatcher):
     """A function that only compiled code can reach; called from Python, it is compiled once more, with machine code."""
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
         if not hasattr(self, "callable"):
             self.callable = numba.njit(**self.flags)(self.py_func)
-        return self.callable(*arguments)
+        return self.callable(*arguments, **named)
 
 
 def linked_njit(**flags: Any) -> Callable[[Callable[..., Any]], Any]:

@@ -83,10 +83,12 @@ class Session:
         self._last: ref[Any] | None = None
 
     def goes_on(self, session: Any) -> bool:
-        """Whether the last batch was of the same session, any object but None; remembers this one."""
-        same = session is not None and self._last is not None and self._last() is session
+        """Whether the session, any object but None, is the one that began last."""
+        return session is not None and self._last is not None and self._last() is session
+
+    def begin(self, session: Any) -> None:
+        """What is kept of the model agrees with it now."""
         self._last = None if session is None else ref(session)
-        return same
 
 
 class Snapshot:

@@ -160,6 +160,7 @@ def packed_weights(model: Any, precision: str, session: Any = None) -> CompiledT
             is_known = packed.session.goes_on(session) or is_frozen(model)
             if packed.snapshot is None or not ((packed.weights and is_known) or packed.snapshot.is_current()):
                 packed.describe(model, contents=True)
+            packed.session.begin(session)
         if packed.weights is None or packed.weights.precision != precision:
             kind = CompiledRecurrent if isinstance(packed.described, Recurrent) else CompiledTransformer
             packed.weights = kind(packed.described, precision)  # type: ignore[arg-type]

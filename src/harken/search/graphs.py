@@ -469,6 +469,7 @@ class ModelSearches:
                 self.session.goes_on(session) or is_frozen(model)
             ):  # a few kernels; torch does not count all changes of the weights
                 torch._foreach_copy_(*self.weights)
+            self.session.begin(session)
             return self.low
 
     def find(self, call: DecodingCall, networks: list[Any], language: Any) -> GraphSearch | None:
