@@ -283,7 +283,11 @@ def main() -> None:
         for name in options.rows:
             append(baseline(name, options.data), options.out)
     elif not options.table:
-        run_all([run for seed in options.seeds for row in options.rows for run in [parse(row, seed)]], options)
+        runs = [parse(row, seed) for seed in options.seeds for row in options.rows]
+        for device, most in (("cuda", options.gpu), ("cpu", options.cpu)):
+            if most < 1 and any(run.device == device for run in runs):
+                parser.error(f"rows are asked for on {device}, where no run may take place; set --gpu or --cpu")
+        run_all(runs, options)
     lines = [json.loads(line) for line in (options.out / "runs.jsonl").open(encoding="utf-8")]
     page = summary(lines)
     print(page)

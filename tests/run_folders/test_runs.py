@@ -197,6 +197,10 @@ def test_outputs_are_tested_in_pairs_and_stale_ones_are_ignored(tmp_path: Path) 
     assert "p = 0.00" in invoke("compare", first, second).output
     (equal,) = compare_runs([read_run(first), read_run(first)]).tests
     assert str(equal["interval"]) == "[0.0, 0.0]"
+    written = (second / "outputs" / "test.jsonl").read_text()
+    (second / "outputs" / "test.jsonl").write_text(written.replace("{", '{"metric": "ter", ', 1))
+    assert outputs_of(second) == {} and compare_runs([read_run(first), read_run(second)]).tests == []
+    (second / "outputs" / "test.jsonl").write_text(written)
     save_tensors(second / "model.safetensors", {"weight": torch.tensor([3.0])})  # trained anew since
     assert outputs_of(second) == {} and compare_runs([read_run(first), read_run(second)]).tests == []
 

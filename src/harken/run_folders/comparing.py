@@ -15,6 +15,7 @@ from typing import Any
 from harken.errors import UserError
 from harken.files import atomic_write
 from harken.metrics import Comparison, compare_systems
+from harken.metrics.significance import STATISTICS
 from harken.run_folders.curves import short_names
 from harken.run_folders.reading import Run, number
 from harken.tasks.scores import Scores
@@ -169,7 +170,8 @@ def outputs_of(folder: Path) -> dict[str, dict[str, Any]]:
             if lines and head["digest"] == model_digest(folder):
                 outputs, references = ([str(line[key]) for line in lines] for key in ("output", "reference"))
                 metric = head.get("metric", "bleu")  # older files are of translators
-                splits[path.stem] = {"outputs": outputs, "references": references, "metric": metric}
+                if metric in STATISTICS:
+                    splits[path.stem] = {"outputs": outputs, "references": references, "metric": metric}
         except (OSError, ValueError, KeyError, TypeError):
             continue
     return splits
