@@ -237,7 +237,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.options:
         batches = [int(batch) for batch in given.batches.split(",")]
-        option_rows(given.rounds, batches, Record("gpu-decoding-options", given.out))
+        shape = f"{LAYERS} + {LAYERS} layers of width {WIDTH}, {VOCABULARY:,} tokens, bfloat16, {LENGTH} tokens written"
+        option_rows(given.rounds, batches, Record("gpu-decoding-options", given.out, shape=shape))
         return
     tools = given.tools.split(",")
     makers = {"harken": (harken_model, make_harken), "transformers": (transformers_model, make_transformers)}

@@ -2,8 +2,8 @@
 
 A picture of a model needs that model: one in `runs/` is used, otherwise it is trained, which takes about an hour for
 all of them on two idle cores. Figures of `harken lab` are drawn from runs/lab/NAME.json; an experiment without a result
-is run first; those of `harken table2` are drawn from its record. A picture whose data set or browser is missing is
-skipped with the reason. Nothing is fetched.
+is run first; those of `harken table2` and benchmarks/growth.py are drawn from records. A picture whose data set or
+browser is missing is skipped with the reason. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -235,6 +235,13 @@ def draw_table2() -> None:
             shutil.copy(Path(folder, f"bleu-{name}.svg"), IMAGES / f"table2-{name}.svg")
 
 
+def draw_growth() -> None:
+    """The figures of benchmarks/growth.py, from its newest record."""
+    record = max((ROOT / "benchmarks" / "records").glob("*-growth.json"))
+    command = [sys.executable, str(ROOT / "benchmarks" / "growth.py"), "--draw", str(record), "--out", str(IMAGES)]
+    subprocess.run(command, check=True)
+
+
 def photograph_studio() -> None:
     """The pictures of the studio, by docs/make_screenshots.py."""
     for run, recipe in {"demo": "tatoeba-transformer", **TRANSLATORS}.items():
@@ -275,6 +282,8 @@ def main() -> None:
             attempt(f"lab/{name}.svg", lambda name=name: draw_lab(name))  # type: ignore[misc]
     if is_asked("table2-"):
         attempt("table2-*.svg", draw_table2)
+    if is_asked("growth-"):
+        attempt("growth-*.svg", draw_growth)
     if is_asked("studio/"):
         attempt("studio/", photograph_studio)
 
