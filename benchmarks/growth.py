@@ -33,7 +33,7 @@ SIZES: dict[str, list[int]] = {
     "length": [8, 16, 32, 64, 128, 256, 512],
     "batch": [1, 2, 4, 8, 16, 32, 64, 128],
     "vocabulary": [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000],
-    "corpus": [10_000, 30_000, 100_000, 300_000, 1_000_000],
+    "corpus": [10_000, 30_000, 100_000, 300_000, 600_000],
     "lines": [1_000, 3_000, 10_000, 30_000],
 }
 NETWORKS = ("transformer", "lstm")
@@ -157,7 +157,8 @@ def translate_file(lines: int, folder: Path) -> dict[str, Any]:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     source.write_text("".join(f"{pair.source}\n" for pair in islice(generate(seed=7), lines)))
     command = [sys.executable, "-m", "harken", "translate", str(model), str(source), "--workers", "1"]
-    command += ["--out", str(folder / "out.txt"), "--force"]
+    command += ["--out", str(folder / "out.txt")]
+    (folder / "out.txt").unlink(missing_ok=True)
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     if status:
@@ -177,15 +178,23 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
     return sum((a - mean_x) * (b - mean_y) for a, b in logs) / sum((a - mean_x) ** 2 for a, _ in logs)
 
 
-def series_of(subject: str, folder: Path) -> list[dict[str, Any]]:
-    """The lines of a subject's figure: their label, sizes, seconds and megabytes."""
+def series_of(subject: str, folder: Path, kept: Path) -> list[dict[str, Any]]:
+    """The lines of a subject's figure: their label, sizes, seconds and megabytes; points that are kept are not measured
+    again."""
     rows: list[dict[str, Any]] = []
+    lines = [json.loads(line) for line in kept.read_text().splitlines()] if kept.is_file() else []
+    known = {(line["subject"], line["label"], line["size"]): line for line in lines}
 
     def add(label: str, sizes: Sequence[int], run: Callable[[int], dict[str, Any]]) -> None:
         points = []
         for size in sizes:
-            points.append(run(size))
-            print(json.dumps({"subject": subject, "label": label, "size": size, **points[-1]}), flush=True)
+            point = known.get((subject, label, size))
+            if point is None:
+                point = {"subject": subject, "label": label, "size": size, **run(size)}
+                with kept.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(point) + "\n")
+            points.append(point)
+            print(json.dumps(point), flush=True)
         seconds, mb = ([point[key] for point in points] for key in ("seconds", "mb"))
         slopes = {"slope of time": round(slope(sizes, seconds), 2), "slope of memory": round(slope(sizes, mb), 2)}
         rows.append({"label": label, "sizes": list(sizes), "seconds": seconds, "mb": mb, **slopes})
@@ -218,7 +227,9 @@ def draw(record: dict[str, Any], folder: Path) -> None:
         for key, unit in (("seconds", "CPU seconds"), ("mb", "MB")):
             name = "slope of time" if key == "seconds" else "slope of memory"
             lines = [Series(row["label"], row["sizes"], row[key], note=f"{row[name]:.2f}") for row in rows]
-            panels.append(Lines("", labels.get(subject, "pieces"), unit, lines, log_x=True, log_y=True))
+            ticks = [(10.0**power, f"{10**power:,}") for power in range(3, 6)] if subject == "corpus" else ()
+            label = labels.get(subject, "pieces")
+            panels.append(Lines("", label, unit, lines, log_x=True, log_y=True, x_ticks=ticks))
         note = "after each name: its slope over the upper half of the sizes; 1 is linear"
         figure = Figure(f"Time and memory against {subject}", panels, note)
         atomic_write(folder / f"growth-{subject}.svg", draw_svg([figure]).encode())
@@ -229,6 +240,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     subjects = [name for name in SIZES if name != "lines"]
     parser.add_argument("--subjects", nargs="+", choices=subjects, default=subjects)
+    parser.add_argument("--points", type=Path, default=Path("growth.jsonl"), help="what is measured, for the next call")
     parser.add_argument("--draw", type=Path, metavar="RECORD", help="draw a record")
     parser.add_argument("--out", type=Path, default=Path(), help="folder of the figures")
     parser.add_argument("--point", type=json.loads, help=argparse.SUPPRESS)
@@ -242,7 +254,7 @@ def main() -> None:
     from records import machine, rows_table, write
 
     with tempfile.TemporaryDirectory(prefix="harken-growth-") as folder:
-        measured = {subject: series_of(subject, Path(folder)) for subject in options.subjects}
+        measured = {subject: series_of(subject, Path(folder), options.points) for subject in options.subjects}
     keys = ("label", "slope of time", "slope of memory")
     rows = [
         {"subject": subject, **{key: row[key] for key in keys}} for subject in measured for row in measured[subject]

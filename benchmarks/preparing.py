@@ -56,6 +56,7 @@ def prepare(folder: Path, kind: str, size: int) -> dict[str, Any]:
     from harken.data.rows import rows_of
     from harken.data.text.config import DataConfig, TokenizerConfig
     from harken.data.text.parallel import read_corpus
+    from harken.data.text.placeholders import Placeholders
     from harken.data.tokenizers.base import train_tokenizers
     from harken.tasks.translate.sources import encode_pairs
 
@@ -82,7 +83,7 @@ def prepare(folder: Path, kind: str, size: int) -> dict[str, Any]:
     learn = lambda: train_tokenizers(config, rows.column(0), rows.column(1))  # noqa: E731
     tokenizers = rows.cached_tokenizers(config.model_dump(), learn)
     done("tokenizer")
-    ids = encode_pairs(corpus.train, *tokenizers)
+    ids = encode_pairs(corpus.train, *tokenizers, Placeholders())
     done("ids")
     batches = ids.batches(25_000, seed=1, epoch=0)
     done("order of an epoch")
