@@ -59,6 +59,14 @@ def test_a_kill_before_the_renaming_leaves_the_old_one(tmp_path: Path, monkeypat
     assert sorted(path.name for path in tmp_path.iterdir()) == [PREVIOUS, CHECKPOINT]
 
 
+def test_a_kill_between_the_two_files_leaves_nothing_behind(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path, {"weight": torch.ones(2)}, Progress(step=1), {})
+    os.link(tmp_path / CHECKPOINT, tmp_path / PREVIOUS)  # killed before the new one was written
+    save_checkpoint(tmp_path, {"weight": torch.zeros(2)}, Progress(step=2), {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([CHECKPOINT, PREVIOUS])
+    assert load_tensors(tmp_path / PREVIOUS)[0]["weight"].tolist() == [1, 1]
+
+
 def test_it_is_on_the_disk_before_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     fsync, replace = os.fsync, os.replace

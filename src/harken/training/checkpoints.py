@@ -173,6 +173,7 @@ def save_checkpoint(folder: Path, tensors: dict[str, Tensor], progress: Progress
             link.unlink(missing_ok=True)
             os.link(path, link)
             os.replace(link, previous)
+            link.unlink(missing_ok=True)  # still there where a killed run left both names to one file
     save_tensors(path, tensors, {"state": state})
     remove_shards(folder)
 
