@@ -289,7 +289,9 @@ def test_a_killed_worker_process_loses_no_request(tiny_model: Callable[[str], Pa
 
         def send(number: int) -> int:
             if number in (20, 60):
-                slots[number % 2].worker.kill()
+                while slots[0].worker is None:  # the one that was killed first is still being replaced
+                    time.sleep(0.01)
+                slots[0].worker.kill()
             return int(client.post("/v1/translate", json={"text": [f"the cat {number}"] * 4}).status_code)
 
         with ThreadPoolExecutor(8) as pool:
