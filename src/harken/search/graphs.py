@@ -465,10 +465,8 @@ class ModelSearches:
             if self.low is None:
                 self.low = copy.deepcopy(model).to(torch.bfloat16).eval()
                 self.weights: tuple[list[Tensor], list[Tensor]] = [*self.low.parameters()], [*model.parameters()]
-            elif not (
-                self.session.goes_on(session) or is_frozen(model)
-            ):  # a few kernels; torch does not count all changes of the weights
-                torch._foreach_copy_(*self.weights)
+            elif not (self.session.goes_on(session) or is_frozen(model)):
+                torch._foreach_copy_(*self.weights)  # a few kernels; torch does not count all changes of the weights
             self.session.begin(session)
             return self.low
 

@@ -364,3 +364,18 @@ def test_outputs_that_are_not_numbers_are_refused(tmp_path: Path) -> None:
             parameter.fill_(float("nan"))
     with pytest.raises(UserError, match="not finite"):
         model.translate("the black cat sleeps")
+
+
+def test_weights_are_compared_once_in_a_call_of_many_batches(
+    tiny_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harken.kernels.weights import Snapshot
+
+    model = harken.load(tiny_model("phrasebook-transformer"), device="cpu")
+    model.prepare()
+    model.translate(["the cat"])
+    reads, read = list[int](), Snapshot.is_current
+    monkeypatch.setattr(Snapshot, "is_current", lambda snapshot: reads.append(1) or read(snapshot))  # type: ignore[func-returns-value]
+    for calls in (1, 2):
+        model.translate(["the cat", "the dog", "a small bird"], batch_sentences=1)
+        assert len(reads) == calls
